@@ -24,8 +24,8 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-/// Tensors that a page lists at most: half of them the largest, the others those that lost most.
-/// 1,000 and their histograms take half a megabyte.
+/// Tensors that a page lists at most: half of them the largest, the others those with the largest
+/// errors. 1,000 and their histograms take half a megabyte.
 constexpr std::size_t kMostTensors = 1000;
 /// Points of a curve are at least half as many, once there were as many steps.
 constexpr std::size_t kMostPoints = 512;

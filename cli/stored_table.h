@@ -10,7 +10,7 @@
 
 namespace gbcompress::cli {
 
-/// Rows "exact tensors" and "worst tensors": the three that lost most.
+/// Rows "exact tensors" and "worst tensors": the three with the largest errors.
 void add_stored_rows(Table& table, const std::vector<StoredTensor>& tensors);
 /// Every tensor in a line: how it is stored, shape, step, bits per weight, bytes,
 /// relative squared error.

@@ -55,7 +55,7 @@ struct CompressionReport {
   std::int64_t world = 1;            ///< processes
   /// Bytes that this rank sent a step of training, on average; 0 with one rank.
   double bytes_per_step = 0;
-  /// How every tensor is stored, in the file's order; what it lost beside the model's own values
+  /// How every tensor is stored, in the file's order; its errors beside the model's own values
   /// with batch norms folded, where the model did not begin with random ones.
   std::vector<StoredTensor> tensors;
   std::int64_t attempts = 0;  ///< training runs, each at one lambda

@@ -23,7 +23,7 @@ struct Augmentation {
   std::int64_t shift = 0;
   bool flip = false;
 };
-/// @param harmless  quality that may be lost on pictures so changed, in points or nats
+/// @param harmless  quality drop that is allowed on images so changed, in points or nats
 Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric metric,
                                    std::uint64_t seed, double harmless);
 

@@ -140,14 +140,14 @@ Comparison compare_tensors(const TensorSource& a, const TensorSource& b) {
                 if (tensor.same_shape())
                   had[i] = compare_values(tensor, a.bytes(pairs[i].a), b.bytes(pairs[i].b));
               });
-  double lost = 0, all = 0;
+  double error = 0, all = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const ComparedTensor& tensor = result.tensors[pairs[i].place];
     if (!tensor.error) continue;
-    lost += *tensor.error * (had[i] > 0 ? had[i] : 0);
+    error += *tensor.error * (had[i] > 0 ? had[i] : 0);
     all += had[i];
   }
-  result.total_error = all > 0 ? lost / all : 0;
+  result.total_error = all > 0 ? error / all : 0;
   for (const ComparedTensor& tensor : result.tensors) count(tensor, result);
   return result;
 }

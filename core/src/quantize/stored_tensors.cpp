@@ -1,4 +1,4 @@
-// How the tensors of a file are stored, and what they lost.
+// How the tensors of a file are stored, and their errors.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -29,8 +29,8 @@
 namespace gbcompress {
 namespace {
 
-/// Below this share of its energy a tensor has lost more than it kept.
-constexpr double kMostLost = 0.5;
+/// Below this share of its energy a tensor is named in a warning.
+constexpr double kLeastEnergy = 0.5;
 constexpr std::size_t kNamed = 3;
 
 std::string stored_as(const ArtifactTensor& tensor) {
@@ -119,14 +119,14 @@ Sums compared(DType dtype, std::span<const std::byte> source, std::span<const st
   return sums;
 }
 
-void set_loss(StoredTensor& stored, const Sums& sums) {
+void set_error(StoredTensor& stored, const Sums& sums) {
   if (sums.same) return;
   stored.error = sums.had > 0 ? sums.error / sums.had : sums.error > 0 ? 1 : 0;
   stored.energy = sums.had > 0 ? sums.kept / sums.had : 1;
   stored.squares = sums.had;
 }
 
-/// Sets what is lost of a tensor that decodes to these bytes.
+/// Sets the errors of a tensor that decodes to these bytes.
 void compare(StoredTensor& stored, const TensorEntry& source, std::span<const std::byte> decoded,
              const TensorEntry* base) {
   stored.compared = true;
@@ -141,7 +141,7 @@ void compare(StoredTensor& stored, const TensorEntry& source, std::span<const st
   stored.energy = 0;
   if (!is_real(source.dtype) || source.dtype != stored.dtype || source.shape != stored.shape)
     return;
-  set_loss(stored, compared(source.dtype, source.bytes, decoded));
+  set_error(stored, compared(source.dtype, source.bytes, decoded));
 }
 
 /// The same of a tensor whose values are in stripes: one part after another is decoded and
@@ -173,7 +173,7 @@ void compare_parts(const ArtifactReader& artifact, std::size_t i, const TensorEn
       std::clamp<std::size_t>(sums.size(), 1, static_cast<std::size_t>(threads)));
   stored.compared = true;
   stored.seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0) / side_by_side;
-  if (is_real(source.dtype)) return set_loss(stored, all);
+  if (is_real(source.dtype)) return set_error(stored, all);
   stored.error = all.same ? 0 : 1;
   stored.energy = all.same ? 1 : 0;
 }
@@ -294,21 +294,21 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
 }
 
 std::string lost_energy_warning(const std::vector<StoredTensor>& tensors) {
-  std::vector<const StoredTensor*> lost;
+  std::vector<const StoredTensor*> worst;
   for (const StoredTensor& tensor : tensors)
-    if (tensor.energy < kMostLost) lost.push_back(&tensor);
-  if (lost.empty()) return "";
-  std::stable_sort(lost.begin(), lost.end(),
+    if (tensor.energy < kLeastEnergy) worst.push_back(&tensor);
+  if (worst.empty()) return "";
+  std::stable_sort(worst.begin(), worst.end(),
                    [](const auto* a, const auto* b) { return a->energy < b->energy; });
-  std::string text = "warning: " + std::to_string(lost.size()) + " of " +
+  std::string text = "warning: " + std::to_string(worst.size()) + " of " +
                      std::to_string(tensors.size()) +
                      " tensors keep less than half of their energy (sum of squares):";
-  for (std::size_t i = 0; i < std::min(kNamed, lost.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kNamed, worst.size()); ++i) {
     char kept[40];
-    std::snprintf(kept, sizeof kept, " keeps %.0f %%", 100 * lost[i]->energy);
-    text += (i > 0 ? ", " : " ") + printable(lost[i]->name) + kept;
+    std::snprintf(kept, sizeof kept, " keeps %.0f %%", 100 * worst[i]->energy);
+    text += (i > 0 ? ", " : " ") + printable(worst[i]->name) + kept;
   }
-  return text + (lost.size() > kNamed ? ", ..." : "");
+  return text + (worst.size() > kNamed ? ", ..." : "");
 }
 
 }  // namespace gbcompress

@@ -102,8 +102,8 @@ class Latents {
   bool has_chosen() const;
   void forget_chosen();
   /// Without training: integers for steps of `step` times the deviation^`evenness` of a tensor,
-  /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
-  /// which are few numbers that weigh much, have finer steps.
+  /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors are
+  /// small and sensitive and have finer steps.
   void quantize(double step, double evenness, Quantizer quantizer);
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.

@@ -122,12 +122,12 @@ View Surroundings::look(int prior) const {
   // Mean magnitude of all values so far, units of 2^-16.
   const std::int64_t expected =
       std::max<std::int64_t>(16, ((all_.sum << 16) + 6553) / (all_.count + 1));
-  const auto weigh = [](int value) { return std::int64_t{counted(value)}; };
+  const auto magnitude = [](int value) { return std::int64_t{counted(value)}; };
   const Mean around = wide();
   const std::int64_t near =
-      stride_ ? 2 * (weigh(view.left) + weigh(view.up)) + weigh(view.left2) + weigh(view.up_left) +
-                    weigh(view.up_right) + weigh(view.up2)
-              : 3 * weigh(view.left) + 2 * weigh(view.left2) + weigh(at(col_ - 3));
+      stride_ ? 2 * (magnitude(view.left) + magnitude(view.up)) + magnitude(view.left2) +
+                    magnitude(view.up_left) + magnitude(view.up_right) + magnitude(view.up2)
+              : 3 * magnitude(view.left) + 2 * magnitude(view.left2) + magnitude(at(col_ - 3));
   const int near_count = stride_ ? 8 : 6;
   const Column& known = known_[col_];
   const int all = log_ratio(log(expected), 0);

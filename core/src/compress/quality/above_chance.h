@@ -8,8 +8,8 @@ namespace gbcompress {
 
 /// Compares a model with constant answers (chance): accuracy with that of the most frequent label,
 /// cross-entropy with the entropy of the labels, outputs with their mean. A size can be met by a
-/// model of zeros; one that keeps less than kLeastKept of what it had above chance counts as lost,
-/// however small its file.
+/// model of zeros; one that keeps less than kLeastKept of what it had above chance counts as
+/// collapsed, however small its file.
 class AboveChance {
  public:
   static constexpr double kLeastKept = gbcompress::kLeastKept;

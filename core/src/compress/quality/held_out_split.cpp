@@ -15,7 +15,7 @@ namespace {
 
 /// One in ten, but as many as tell half a percent from nothing, as long as that is a quarter.
 constexpr std::int64_t kPart = 10, kLeastPart = 4, kEnoughHeld = 400;
-/// Neighbors of blocks are lost, so few samples make fewer blocks.
+/// Neighbors of blocks are in neither part, so few samples make fewer blocks.
 constexpr std::int64_t kBlocks = 8, kLeastBlock = 4;
 
 std::int64_t held_count(std::int64_t size) {

@@ -18,7 +18,7 @@ class Originals {
  public:
   /// Copies them on rank 0, unless the model begins with random values, or the call has them.
   explicit Originals(const CompressRun& call);
-  /// How every tensor is stored and what it lost; tells where more than half of a tensor's energy
+  /// How every tensor is stored and its errors; tells where more than half of a tensor's energy
   /// is gone. To be called on rank 0 before the file is written.
   std::vector<StoredTensor> compare(const CompressRun& call,
                                     const std::vector<std::byte>& file) const;

@@ -18,7 +18,7 @@ class Feedback {
   Feedback(const IntegerGrid& grid, std::span<const float> values, const SecondOrder& model,
            const Rounding& rounding)
       : m_(grid.rows), n_(grid.cols), values_(values), model_(model), rounding_(rounding) {
-    if (model.rows) lost_.resize(values.size());
+    if (model.rows) errors_.resize(values.size());
     for (std::int64_t i = 0; i < m_; ++i)
       sizes_.push_back(static_cast<double>(step_size(
           rounding.step +
@@ -66,9 +66,9 @@ class Feedback {
     std::fill(shares_.begin(), shares_.end(), 0.0);
     for (std::int64_t k = 0; k < first; ++k) {
       const double* const factors = model_.rows->row(k) + first;
-      const double* const lost = lost_.data() + k * n_;
+      const double* const errors = errors_.data() + k * n_;
       for (std::int64_t b = 0; b < count; ++b)
-        add_scaled(shares_.data() + b * n_, lost, factors[b], n_);
+        add_scaled(shares_.data() + b * n_, errors, factors[b], n_);
     }
   }
 
@@ -114,7 +114,7 @@ class Feedback {
     if (model_.rows) {
       wanted += shares_[static_cast<std::size_t>(b * n_ + j)];
       for (std::int64_t k = first; k < i; ++k)
-        wanted += model_.rows->row(k)[i] * lost_[index(k, j)];
+        wanted += model_.rows->row(k)[i] * errors_[index(k, j)];
     }
     const std::size_t at = index(i, j);
     double size = sizes_[static_cast<std::size_t>(i)];
@@ -131,7 +131,7 @@ class Feedback {
     const auto k = static_cast<std::int32_t>(std::nearbyint(scaled));
     coded_.integers[at] = k;
     const double stored = k * size;
-    if (model_.rows) lost_[at] = target - stored;
+    if (model_.rows) errors_[at] = target - stored;
     losses_[static_cast<std::size_t>(first / kBand)] +=
         cost * (wanted - stored) * (wanted - stored);
     return static_cast<double>(values_[at]) - stored;
@@ -148,7 +148,7 @@ class Feedback {
   std::vector<double> sizes_;   ///< steps of rows
   std::vector<double> shares_;  ///< with a factor of the rows: [kBand, cols]
   /// With a factor of the rows: E R / R(j, j), [rows, cols].
-  std::vector<double> lost_;
+  std::vector<double> errors_;
   std::vector<double> losses_;  ///< of each band
   CodedValues coded_;
 };

@@ -141,7 +141,7 @@ class TrellisFeedback {
     take_integers(group, begin, end, integers, sums);
     if (!rows_) return;
     for (std::int64_t i = open.first; i < end; ++i)
-      pass_on(i, end, lost(group, i, stored_of(group, i)));
+      pass_on(i, end, errors_of(group, i, stored_of(group, i)));
   }
 
   void take_integers(const ColumnGroup& group, std::int64_t begin, std::int64_t end,
@@ -182,14 +182,14 @@ class TrellisFeedback {
     open.beam.last_rows(stored);
     std::span<const float> rest = stored;
     if (i - open.first > most) {
-      pass_on(open.first, i, lost(group, open.first, rest.first(count)));
+      pass_on(open.first, i, errors_of(group, open.first, rest.first(count)));
       rest = rest.subspan(count);
       ++open.first;
     }
     const auto own = shares_.begin() + i * group.count;
     std::copy(own, own + group.count, shares.begin());
     for (std::int64_t k = open.first; k < i; ++k, rest = rest.subspan(count)) {
-      const std::vector<float> of_row = lost(group, k, rest.first(count));
+      const std::vector<float> of_row = errors_of(group, k, rest.first(count));
       const float factor = factor_between(k, i);
       for (std::size_t j = 0; j < count; ++j) shares[j] += factor * of_row[j];
     }
@@ -210,9 +210,9 @@ class TrellisFeedback {
     return stored;
   }
 
-  /// What a row loses in each column of the group, errors of the columns before added up.
-  std::vector<float> lost(const ColumnGroup& group, std::int64_t i,
-                          std::span<const float> stored) const {
+  /// Errors of a row in each column of the group, those of the columns before added up.
+  std::vector<float> errors_of(const ColumnGroup& group, std::int64_t i,
+                               std::span<const float> stored) const {
     const std::size_t count = stored.size();
     std::vector<float> sums(count);
     for (std::size_t k = 0; k < count; ++k)
@@ -228,12 +228,12 @@ class TrellisFeedback {
     return sums;
   }
 
-  /// Adds what row i loses to the shares of the rows from `first` on.
-  void pass_on(std::int64_t i, std::int64_t first, const std::vector<float>& lost) {
+  /// Adds the errors of row i to the shares of the rows from `first` on.
+  void pass_on(std::int64_t i, std::int64_t first, const std::vector<float>& errors) {
     for (std::int64_t later = first; later < m_; ++later) {
       const float factor = factor_between(i, later);
-      float* const to = shares_.data() + static_cast<std::size_t>(later) * lost.size();
-      for (std::size_t k = 0; k < lost.size(); ++k) to[k] += factor * lost[k];
+      float* const to = shares_.data() + static_cast<std::size_t>(later) * errors.size();
+      for (std::size_t k = 0; k < errors.size(); ++k) to[k] += factor * errors[k];
     }
   }
 
