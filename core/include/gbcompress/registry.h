@@ -35,7 +35,7 @@ struct LoadedPlugin {
 /// What is registered. [thread-safe once loading is over]
 class Registry {
  public:
-  struct Entry {
+  struct RegisteredType {
     std::shared_ptr<GNetType> type;
     std::string origin;  ///< file, or "program"
   };
@@ -61,7 +61,7 @@ class Registry {
 
  private:
   friend class StagingRegistrar;
-  std::map<std::string, Entry> types_;          // by id
+  std::map<std::string, RegisteredType> types_;  // by id
   std::map<std::string, std::string> modules_;  // module type name -> id
   std::map<std::string, ModelFactory> models_;
   std::map<std::string, std::string> model_origins_;  // name -> file, or "program"

@@ -38,14 +38,14 @@ std::string_view collective_name(Collective kind) noexcept;  ///< "all_reduce", 
 
 /// What one rank has done so far; the difference of two readings is what happened between them.
 struct Traffic {
-  struct Entry {
+  struct Count {
     std::int64_t calls = 0;
     std::int64_t bytes = 0;  ///< sent by this rank
-    bool operator==(const Entry&) const = default;
+    bool operator==(const Count&) const = default;
   };
-  std::array<Entry, kCollectives> kinds{};
+  std::array<Count, kCollectives> kinds{};
 
-  const Entry& operator[](Collective kind) const { return kinds[static_cast<std::size_t>(kind)]; }
+  const Count& operator[](Collective kind) const { return kinds[static_cast<std::size_t>(kind)]; }
   std::int64_t bytes() const noexcept;  ///< over all kinds
   std::int64_t calls() const noexcept;
   bool operator==(const Traffic&) const = default;

@@ -47,8 +47,8 @@ inline bool has_range(const BaseRange& range, DType dtype, std::span<const std::
 
 /// @param found  of the range's name: with dtype, shape and bytes; or null
 /// @throws Error(kCorrupt) where it has not the elements of the range
-template <typename Entry>
-std::span<const std::byte> bytes_of(const BaseRange& range, const Entry* found) {
+template <typename Tensor>
+std::span<const std::byte> bytes_of(const BaseRange& range, const Tensor* found) {
   if (!found || !has_range(range, found->dtype, found->shape, found->bytes.size()))
     throw Error(Errc::kCorrupt,
                 "the base has no tensor " + printable(std::string(range.name)) +

@@ -65,8 +65,8 @@ void PartCache::make_room() {
   }
 }
 
-PartCache::EntryPtr PartCache::make(std::unique_lock<std::mutex>& lock, const Part& part) {
-  const auto entry = std::make_shared<Entry>();
+PartCache::CachedPartPtr PartCache::make(std::unique_lock<std::mutex>& lock, const Part& part) {
+  const auto entry = std::make_shared<CachedPart>();
   entry->bytes = part.bytes;
   used_.push_front(part.key);
   entry->used = used_.begin();
@@ -97,7 +97,7 @@ PartCache::EntryPtr PartCache::make(std::unique_lock<std::mutex>& lock, const Pa
 
 HeldBytes PartCache::get(const Part& part) {
   std::unique_lock lock(mutex_);
-  EntryPtr entry;
+  CachedPartPtr entry;
   if (const auto found = entries_.find(part.key); found == entries_.end()) {
     entry = make(lock, part);
   } else {

@@ -59,24 +59,24 @@ class PartCache {
   std::int64_t made() const;
 
  private:
-  struct Entry {
+  struct CachedPart {
     std::int64_t bytes = 0;
     bool ready = false;
     HeldBytes held = {};
     std::exception_ptr error = {};
     std::list<Key>::iterator used = {};
   };
-  using EntryPtr = std::shared_ptr<Entry>;
+  using CachedPartPtr = std::shared_ptr<CachedPart>;
 
   /// @return the part, ready. The lock is held before and after, not while the part is made
-  EntryPtr make(std::unique_lock<std::mutex>& lock, const Part& part);
+  CachedPartPtr make(std::unique_lock<std::mutex>& lock, const Part& part);
   void make_room();
   void work();
 
   const std::int64_t most_;
   mutable std::mutex mutex_;
   std::condition_variable changed_, queued_;
-  std::map<Key, EntryPtr> entries_;
+  std::map<Key, CachedPartPtr> entries_;
   std::list<Key> used_;  ///< of the entries, the latest first
   std::deque<Part> queue_;
   std::int64_t held_ = 0, made_ = 0;

@@ -154,11 +154,11 @@ Reason reason_layer_type(const CompressOptions&, const Work& work) {
                 "\"exact\" to store a parameter exactly");
 }
 
-using Rule = Reason (*)(const CompressOptions&, const Work&);
+using ReasonFunction = Reason (*)(const CompressOptions&, const Work&);
 
 /// One for every row of the settings; the test `EveryKeyHasAUse` compares them.
-const std::map<std::string, Rule>& rules() {
-  static const std::map<std::string, Rule> table = {
+const std::map<std::string, ReasonFunction>& reasons() {
+  static const std::map<std::string, ReasonFunction> table = {
       {"gnet.tile_weights", reason_tiles},
       {"gnet.hidden", reason_gnets},
       {"gnet.generator", reason_gnets},
@@ -247,10 +247,10 @@ std::string unused_settings(const Settings& settings, const SettingsUse& use) {
   const Work work(settings.compress, use);
   std::map<Reason, std::set<std::string>> unused;
   for (const auto& [key, source] : settings.given) {
-    const auto rule = rules().find(key);
-    const Rule found = rule != rules().end()       ? rule->second
-                       : key.starts_with("layer.") ? reason_gnets
-                                                   : reason_always;
+    const auto rule = reasons().find(key);
+    const ReasonFunction found = rule != reasons().end()     ? rule->second
+                                 : key.starts_with("layer.") ? reason_gnets
+                                                             : reason_always;
     if (const Reason reason = found(settings.compress, work); !reason.empty())
       unused[reason].insert(shown(key, source));
   }
@@ -275,6 +275,6 @@ std::string unused_settings(const Settings& settings, const std::vector<std::str
          call;
 }
 
-bool has_use_rule(const std::string& key) { return rules().contains(key); }
+bool has_use_rule(const std::string& key) { return reasons().contains(key); }
 
 }  // namespace gbcompress

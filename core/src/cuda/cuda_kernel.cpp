@@ -33,7 +33,7 @@ class JobCache {
   template <typename Check>
   const Job& get(const Device& device, const BankShape& shape, std::span<const Tile> tiles,
                  const Budget& budget, const Check& check) {
-    const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const CachedJob& entry) {
       return same(entry.shape, shape) &&
              std::equal(tiles.begin(), tiles.end(), entry.tiles.begin(), entry.tiles.end(),
                         [](const Tile& a, const Tile& b) { return same(a, b); });
@@ -52,12 +52,12 @@ class JobCache {
 
  private:
   static constexpr std::size_t kMost = 16;
-  struct Entry {
+  struct CachedJob {
     BankShape shape;
     std::vector<Tile> tiles;
     Job job;
   };
-  std::list<Entry> entries_;
+  std::list<CachedJob> entries_;
 };
 
 class CudaKernel final : public TileKernel {

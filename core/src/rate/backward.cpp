@@ -14,7 +14,7 @@
 
 namespace gbcompress {
 
-double Latents::Entry::add_host_rate(float weight, std::uint32_t key, bool count_bits) {
+double Latents::LatentTensor::add_host_rate(float weight, std::uint32_t key, bool count_bits) {
   const std::vector<float> sizes = steps();
   const at::Tensor scales = scale();
   const std::vector<Segment> segments = segments_of(latent.numel(), sizes.size());
@@ -48,7 +48,7 @@ void Latents::take_sums(const std::vector<std::size_t>& entries,
   const at::Tensor all = at::cat(parts).to(at::kCPU);  // one copy: each waits for the device
   std::int64_t first = 0;
   for (const std::size_t e : entries) {
-    Entry& entry = entries_[e];
+    LatentTensor& entry = entries_[e];
     bits_ += all[first].item<double>();
     const std::int64_t rows = entry.step_gradient.numel();
     entry.step_gradient.copy_(all.narrow(0, first + 1, rows).mul(step_speed_));
@@ -63,7 +63,7 @@ void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
   std::vector<std::size_t> on_devices;
   std::vector<DeviceRateSums> sums;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
-    Entry& entry = entries_[e];
+    LatentTensor& entry = entries_[e];
     entry.chosen.reset();
     entry.as_is = false;
     if (!entry.latent_gradient.defined()) entry.latent_gradient = at::empty_like(entry.latent);
@@ -99,7 +99,7 @@ void Latents::expect(bool contexts) {
   at::parallel_for(
       0, static_cast<std::int64_t>(entries_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
-          Entry& entry = entries_[static_cast<std::size_t>(i)];
+          LatentTensor& entry = entries_[static_cast<std::size_t>(i)];
           if (contexts) {
             const std::vector<float> scales =
                 expected_scales(entry.grid, entry.nearest(entry.steps()), entry.classes());

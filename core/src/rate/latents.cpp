@@ -19,7 +19,7 @@ namespace gbcompress {
 void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid,
                   bool row_steps) {
   const at::NoGradGuard no_grad;
-  Entry entry;
+  LatentTensor entry;
   entry.name = std::move(name);
   entry.step_speed = step_speed_;
   entry.live = live;
@@ -34,7 +34,7 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
 
 void Latents::take(std::size_t index) {
   const at::NoGradGuard no_grad;
-  Entry& entry = entries_.at(index);
+  LatentTensor& entry = entries_.at(index);
   entry.latent.copy_(entry.live.detach());
   entry.chosen.reset();
   entry.as_is = false;
@@ -42,14 +42,14 @@ void Latents::take(std::size_t index) {
 
 void Latents::take_as_is(std::size_t index, std::optional<int> step) {
   take(index);
-  Entry& entry = entries_.at(index);
+  LatentTensor& entry = entries_.at(index);
   if (step) entry.set_step(static_cast<double>(step_size(*step)));
   entry.as_is = true;
 }
 
 void Latents::take(std::size_t index, CodedValues values) {
   const at::NoGradGuard no_grad;
-  Entry& entry = entries_.at(index);
+  LatentTensor& entry = entries_.at(index);
   const std::vector<float> numbers = tensor_floats(values, entry.latent.sizes().vec());
   if (static_cast<std::int64_t>(numbers.size()) != entry.latent.numel())
     throw Error(Errc::kShapeMismatch, "a different number of integers than " + entry.name + " has");
@@ -66,33 +66,33 @@ void Latents::take(std::size_t index, CodedValues values) {
   entry.as_is = false;
 }
 
-void Latents::Entry::set_step(double size) { log_step.fill_(log_of_step(size, step_speed)); }
+void Latents::LatentTensor::set_step(double size) { log_step.fill_(log_of_step(size, step_speed)); }
 
-std::vector<int> Latents::Entry::step_indices() const {
+std::vector<int> Latents::LatentTensor::step_indices() const {
   std::vector<int> indices;
   for (const float x : numbers_of(log_step, 0, log_step.numel()))
     indices.push_back(step_of(x, step_speed));
   return indices;
 }
 
-std::vector<float> Latents::Entry::steps() const {
+std::vector<float> Latents::LatentTensor::steps() const {
   std::vector<float> sizes;
   for (const int k : step_indices()) sizes.push_back(step_size(k));
   return sizes;
 }
 
-at::Tensor Latents::Entry::in_steps(const at::Tensor& numbers) const {
+at::Tensor Latents::LatentTensor::in_steps(const at::Tensor& numbers) const {
   const at::Tensor inverse = at::tensor(steps()).reciprocal_().unsqueeze(1);
   return (numbers.reshape({inverse.size(0), -1}) * inverse).view(latent.sizes());
 }
 
-at::Tensor Latents::Entry::scale() const {
+at::Tensor Latents::LatentTensor::scale() const {
   if (!inverse_scale.defined()) inverse_scale = at::full_like(latent, 1 / kFirstScale);
   return inverse_scale;
 }
 
-std::vector<std::int32_t> Latents::Entry::nearest(std::span<const float> sizes,
-                                                  std::vector<std::int32_t> integers) const {
+std::vector<std::int32_t> Latents::LatentTensor::nearest(std::span<const float> sizes,
+                                                         std::vector<std::int32_t> integers) const {
   integers.resize(static_cast<std::size_t>(latent.numel()));
   const at::Tensor values = host_latent();
   for_segments(segments_of(latent.numel(), sizes.size()), [&](std::size_t, const Segment& segment) {
@@ -103,13 +103,13 @@ std::vector<std::int32_t> Latents::Entry::nearest(std::span<const float> sizes,
   return integers;
 }
 
-int Latents::Entry::middle_step() const {
+int Latents::LatentTensor::middle_step() const {
   std::vector<int> sorted = step_indices();
   std::sort(sorted.begin(), sorted.end());
   return sorted[sorted.size() / 2];
 }
 
-std::vector<std::int32_t> Latents::Entry::row_offsets(int middle) const {
+std::vector<std::int32_t> Latents::LatentTensor::row_offsets(int middle) const {
   std::vector<std::int32_t> offsets;
   bool any = false;
   for (const int k : step_indices()) {
@@ -119,7 +119,7 @@ std::vector<std::int32_t> Latents::Entry::row_offsets(int middle) const {
   return any ? offsets : std::vector<std::int32_t>();
 }
 
-CodedValues Latents::Entry::coded(std::vector<std::int32_t> integers) const {
+CodedValues Latents::LatentTensor::coded(std::vector<std::int32_t> integers) const {
   const int middle = middle_step();
   return {grid, std::move(integers), middle, row_offsets(middle)};
 }
@@ -127,7 +127,7 @@ CodedValues Latents::Entry::coded(std::vector<std::int32_t> integers) const {
 bool Latents::move_to_devices() {
   const at::NoGradGuard no_grad;
   bool any = false;
-  for (Entry& entry : entries_) {
+  for (LatentTensor& entry : entries_) {
     const at::Device device = entry.live.device();
     if (entry.prior || entry.latent.device() == device) continue;
     entry.latent = entry.latent.to(device);
@@ -138,7 +138,7 @@ bool Latents::move_to_devices() {
   return any;
 }
 
-void Latents::Entry::write_rounded(const at::Tensor& to) const {
+void Latents::LatentTensor::write_rounded(const at::Tensor& to) const {
   float* data = to.data_ptr<float>();
   if (chosen) {
     const std::vector<float> values = tensor_floats(chosen->unpacked(), latent.sizes().vec());
@@ -157,7 +157,7 @@ void Latents::Entry::write_rounded(const at::Tensor& to) const {
 
 void Latents::predict() {
   const at::NoGradGuard no_grad;
-  for (Entry& entry : entries_) {
+  for (LatentTensor& entry : entries_) {
     if (entry.as_is) continue;
     if (!entry.on_host() && !entry.chosen) {
       entry.live.copy_(rounded_to_step(entry.latent, entry.steps()));
@@ -179,14 +179,14 @@ void Latents::set_gradient(std::size_t entry, const at::Tensor& gradient) {
   entries_[entry].live.mutable_grad() = gradient;
 }
 
-double Latents::Entry::largest() const {
+double Latents::LatentTensor::largest() const {
   const at::Tensor numbers = residual();
   return numbers.numel() > 0 ? numbers.abs().max().item<double>() : 0;
 }
 
 void Latents::scale_steps(double factor) {
   const at::NoGradGuard no_grad;
-  for (Entry& entry : entries_) {
+  for (LatentTensor& entry : entries_) {
     const double largest = entry.largest();
     for (float& log_step : numbers_of(entry.log_step, 0, entry.log_step.numel()))
       log_step = scaled_log_step(log_step, factor, largest, step_speed_);
@@ -196,13 +196,13 @@ void Latents::scale_steps(double factor) {
 
 void Latents::decay(double factor) {
   const at::NoGradGuard no_grad;
-  for (Entry& entry : entries_)
+  for (LatentTensor& entry : entries_)
     if (!entry.idle) entry.latent.mul_(factor);
 }
 
 std::vector<at::Tensor> Latents::values() const {
   std::vector<at::Tensor> result;
-  for (const Entry& entry : entries_) {
+  for (const LatentTensor& entry : entries_) {
     result.push_back(entry.latent);
     result.push_back(entry.log_step);
   }
@@ -211,7 +211,7 @@ std::vector<at::Tensor> Latents::values() const {
 
 std::vector<at::Tensor> Latents::gradients() const {
   std::vector<at::Tensor> result;
-  for (const Entry& entry : entries_) {
+  for (const LatentTensor& entry : entries_) {
     result.push_back(entry.idle ? at::Tensor() : entry.latent_gradient);
     result.push_back(entry.idle ? at::Tensor() : entry.step_gradient);
   }
@@ -220,7 +220,7 @@ std::vector<at::Tensor> Latents::gradients() const {
 
 std::vector<std::string> Latents::value_names() const {
   std::vector<std::string> result;
-  for (const Entry& entry : entries_) {
+  for (const LatentTensor& entry : entries_) {
     result.push_back(entry.name + "#latent");
     result.push_back(entry.name + "#log_step");
   }
@@ -229,13 +229,13 @@ std::vector<std::string> Latents::value_names() const {
 
 std::vector<at::Tensor> Latents::scales() const {
   std::vector<at::Tensor> result;
-  for (const Entry& entry : entries_) result.push_back(entry.scale());
+  for (const LatentTensor& entry : entries_) result.push_back(entry.scale());
   return result;
 }
 
 void Latents::choose(std::size_t index, double lambda, IntegerEncoder& encoder) {
   const at::NoGradGuard no_grad;
-  Entry& entry = entries_.at(index);
+  LatentTensor& entry = entries_.at(index);
   const std::vector<std::int32_t> offsets = entry.row_offsets(entry.middle_step());
   if (!offsets.empty()) encoder.add({1, static_cast<std::int64_t>(offsets.size()), 0}, offsets);
   const at::Tensor scaled = entry.in_steps(entry.residual());
@@ -246,23 +246,23 @@ void Latents::choose(std::size_t index, double lambda, IntegerEncoder& encoder) 
 
 bool Latents::has_chosen() const {
   return std::any_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return entry.chosen.has_value(); });
+                     [](const LatentTensor& entry) { return entry.chosen.has_value(); });
 }
 
 void Latents::forget_chosen() {
-  for (Entry& entry : entries_) {
+  for (LatentTensor& entry : entries_) {
     entry.chosen.reset();
     entry.as_is = false;
   }
 }
 
 CodedValues Latents::form(std::size_t index) const {
-  const Entry& entry = entries_.at(index);
+  const LatentTensor& entry = entries_.at(index);
   return entry.chosen ? entry.chosen->form() : entry.coded(std::vector<std::int32_t>());
 }
 
 CodedValues Latents::coded(std::size_t index) const {
-  const Entry& entry = entries_.at(index);
+  const LatentTensor& entry = entries_.at(index);
   if (entry.chosen) return entry.chosen->unpacked();
   return entry.coded(entry.nearest(entry.steps()));
 }

@@ -116,7 +116,7 @@ class Latents {
   CodedValues form(std::size_t entry) const;
 
  private:
-  struct Entry {
+  struct LatentTensor {
     std::string name;
     double step_speed;
     /// latent: float32, contiguous, shape of live; [1] or [rows], on the host
@@ -173,7 +173,7 @@ class Latents {
   std::uint64_t seed_;
   double step_speed_;
   double bits_ = 0;
-  std::vector<Entry> entries_;
+  std::vector<LatentTensor> entries_;
 };
 
 }  // namespace gbcompress

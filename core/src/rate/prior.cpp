@@ -10,7 +10,7 @@
 namespace gbcompress {
 
 void Latents::add_prior(std::size_t index, bool deviations, double scale) {
-  Entry& entry = entries_.at(index);
+  LatentTensor& entry = entries_.at(index);
   const auto zeros = [&] { return at::zeros_like(entry.latent); };
   Prior prior;
   prior.mean = zeros();
@@ -24,13 +24,13 @@ void Latents::add_prior(std::size_t index, bool deviations, double scale) {
 }
 
 Latents::Prior* Latents::prior(std::size_t index) {
-  Entry& entry = entries_.at(index);
+  LatentTensor& entry = entries_.at(index);
   return entry.prior ? &*entry.prior : nullptr;
 }
 
-std::span<const float> Latents::Entry::residual(const at::Tensor& from, std::int64_t first,
-                                                std::int64_t count,
-                                                std::vector<float>& buffer) const {
+std::span<const float> Latents::LatentTensor::residual(const at::Tensor& from, std::int64_t first,
+                                                       std::int64_t count,
+                                                       std::vector<float>& buffer) const {
   const auto n = static_cast<std::size_t>(count);
   const float* value = from.const_data_ptr<float>() + first;
   if (!prior) return {value, n};
@@ -40,11 +40,11 @@ std::span<const float> Latents::Entry::residual(const at::Tensor& from, std::int
   return buffer;
 }
 
-at::Tensor Latents::Entry::residual() const {
+at::Tensor Latents::LatentTensor::residual() const {
   return prior ? host_latent() - prior->mean : host_latent();
 }
 
-std::vector<std::uint8_t> Latents::Entry::classes() const {
+std::vector<std::uint8_t> Latents::LatentTensor::classes() const {
   if (!prior || !prior->log_deviation.defined()) return {};
   const float* from = prior->log_deviation.const_data_ptr<float>();
   std::vector<std::uint8_t> result(static_cast<std::size_t>(latent.numel()));
@@ -52,7 +52,7 @@ std::vector<std::uint8_t> Latents::Entry::classes() const {
   return result;
 }
 
-void Latents::Entry::prior_gradients(double weight) {
+void Latents::LatentTensor::prior_gradients(double weight) {
   if (!prior->log_deviation.defined()) return;
   // -log2 of the density of a Laplace distribution of scale b, log2(2 b) + |x| / (b ln 2), where
   // |x| is the mean magnitude of the residual with its noise, all in units of the step.
@@ -65,7 +65,7 @@ void Latents::Entry::prior_gradients(double weight) {
 
 void Latents::fit_priors() {
   const at::NoGradGuard no_grad;
-  for (Entry& entry : entries_) {
+  for (LatentTensor& entry : entries_) {
     if (!entry.prior) continue;
     const double numbers = static_cast<double>(entry.latent.numel());
     const double variance = std::max(entry.spread * entry.spread, 1e-20);

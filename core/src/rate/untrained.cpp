@@ -20,7 +20,7 @@ constexpr std::int64_t kAllSampled = 1 << 20, kSampled = kPiece / 16;
 
 }  // namespace
 
-int Latents::Entry::step_index(double size, double evenness) const {
+int Latents::LatentTensor::step_index(double size, double evenness) const {
   if (spread > 0) size *= std::pow(spread, evenness);
   if (grid.rows == 1) size *= kVectorStep;
   return nearest_step(static_cast<float>(size));
@@ -39,13 +39,13 @@ void Latents::quantize(double step, double evenness, Quantizer quantizer) {
   std::vector<CodedValues> chosen(entries_.size());
   std::int64_t numbers = 0;  // beyond kAutoSmall a file has the profile lanes, and with wide rows
   bool lanes = false;
-  for (const Entry& entry : entries_) {
+  for (const LatentTensor& entry : entries_) {
     numbers += entry.grid.size();
     lanes = lanes || !fits_small({&entry.grid, 1});
   }
   lanes = lanes || numbers > kAutoSmall;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
-    Entry& entry = entries_[e];
+    LatentTensor& entry = entries_[e];
     const int index = entry.step_index(step, evenness);
     entry.chosen.reset();
     std::vector<std::int32_t> integers;
@@ -83,7 +83,7 @@ double Latents::relative_error() const {
   const at::NoGradGuard no_grad;
   double error = 0, squares = 0;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
-    const Entry& entry = entries_[e];
+    const LatentTensor& entry = entries_[e];
     const at::Tensor values = entry.host_latent();
     squares += sum_of(values, [](double x) { return x * x; });
     if (entry.chosen && entry.chosen->form().grid.dependent) {
@@ -111,10 +111,10 @@ double Latents::relative_error() const {
 
 double Latents::expected_error(double step, double evenness) const {
   std::int64_t count = 0;
-  for (const Entry& entry : entries_) count += entry.latent.numel();
+  for (const LatentTensor& entry : entries_) count += entry.latent.numel();
   const std::int64_t longest = count > kAllSampled ? kSampled : kPiece;
   double error = 0, squares = 0;
-  for (const Entry& entry : entries_) {
+  for (const LatentTensor& entry : entries_) {
     const at::Tensor values = entry.host_latent();
     const float size = step_size(entry.step_index(step, evenness)), inverse = 1 / size;
     const auto error_of = [&](std::span<const float> latent, std::size_t first) {

@@ -22,15 +22,15 @@ struct Contents {
 
 /// A model that a delta was made from, in the order of names.
 struct Base {
-  struct Entry {
+  struct Tensor {
     std::string name;
     gbcompress::DType dtype;
     std::vector<std::int64_t> shape;
     std::span<const std::byte> bytes;
   };
-  std::vector<Entry> entries;
+  std::vector<Tensor> entries;
 
-  const Entry* find(std::string_view name) const;
+  const Tensor* find(std::string_view name) const;
 };
 
 /// An initializer whose elements lie outside of its model.

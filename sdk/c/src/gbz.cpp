@@ -101,7 +101,7 @@ void set_base(gbz_file& file, std::span<const gbz_tensor> tensors) {
   std::sort(base->entries.begin(), base->entries.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   gbcompress::BaseDigest digest;
-  for (const Base::Entry& entry : base->entries)
+  for (const Base::Tensor& entry : base->entries)
     digest.add(entry.name, entry.dtype, entry.shape, entry.bytes);
   const std::string found = digest.finish();
   const std::vector<std::string>& needed = file.contents->reader.bases();
@@ -117,9 +117,9 @@ void set_base(gbz_file& file, std::span<const gbz_tensor> tensors) {
 
 }  // namespace
 
-const Base::Entry* Base::find(std::string_view name) const {
+const Base::Tensor* Base::find(std::string_view name) const {
   const auto at = std::lower_bound(entries.begin(), entries.end(), name,
-                                   [](const Entry& e, std::string_view n) { return e.name < n; });
+                                   [](const Tensor& e, std::string_view n) { return e.name < n; });
   return at != entries.end() && at->name == name ? &*at : nullptr;
 }
 

@@ -48,10 +48,10 @@ bool read_head(Bytes in, FrameHead& head) {
 
 /// One symbol a prefix of kMostHuffmanBits bits or less.
 struct Huffman {
-  struct Entry {
+  struct Symbol {
     std::uint8_t symbol, bits;
   };
-  Entry entries[1 << kMostHuffmanBits];
+  Symbol symbols[1 << kMostHuffmanBits];
   unsigned bits = 0;  ///< 0: there is none
 
   bool build(const std::uint8_t* weights, std::size_t count) {
@@ -69,22 +69,22 @@ struct Huffman {
     std::memcpy(all, weights, count);
     all[count] = static_cast<std::uint8_t>(std::bit_width(left));
     bits = most;
-    Entry* to = entries;
+    Symbol* to = symbols;
     for (unsigned weight = 1; weight <= most; ++weight)
       for (std::size_t s = 0; s <= count; ++s)
         if (all[s] == weight)
           to = std::fill_n(
               to, 1u << (weight - 1),
-              Entry{static_cast<std::uint8_t>(s), static_cast<std::uint8_t>(most + 1 - weight)});
-    return to == entries + (1u << most);
+              Symbol{static_cast<std::uint8_t>(s), static_cast<std::uint8_t>(most + 1 - weight)});
+    return to == symbols + (1u << most);
   }
 
   bool decode(Bytes in, std::uint8_t* to, std::size_t count) const {
     BackwardBits stream(in);
     for (std::size_t i = 0; i < count; ++i) {
-      const Entry entry = entries[stream.peek(bits)];
-      to[i] = entry.symbol;
-      stream.skip(entry.bits);
+      const Symbol found = symbols[stream.peek(bits)];
+      to[i] = found.symbol;
+      stream.skip(found.bits);
       if (stream.is_beyond()) return false;
     }
     return stream.is_at_end();

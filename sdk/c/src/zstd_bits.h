@@ -82,13 +82,13 @@ class Fse {
 
   bool is_set() const { return set_; }
   unsigned bits() const { return bits_; }
-  std::uint8_t symbol(unsigned state) const { return entries_[state].symbol; }
+  std::uint8_t symbol(unsigned state) const { return states_[state].symbol; }
   unsigned next(unsigned state, BackwardBits& stream) const {
-    return entries_[state].base + stream.take(entries_[state].bits);
+    return states_[state].base + stream.take(states_[state].bits);
   }
 
   bool set_single(std::uint8_t symbol) {
-    entries_[0] = {symbol, 0, 0};
+    states_[0] = {symbol, 0, 0};
     bits_ = 0;
     return set_ = true;
   }
@@ -100,21 +100,21 @@ class Fse {
     std::uint16_t seen[256];
     for (std::size_t s = 0; s < symbols; ++s) {
       seen[s] = static_cast<std::uint16_t>(counts[s] < 0 ? 1 : counts[s]);
-      if (counts[s] < 0) entries_[--high].symbol = static_cast<std::uint8_t>(s);
+      if (counts[s] < 0) states_[--high].symbol = static_cast<std::uint8_t>(s);
     }
     for (std::size_t s = 0; s < symbols; ++s)
       for (int i = 0; i < counts[s]; ++i) {
-        entries_[at].symbol = static_cast<std::uint8_t>(s);
+        states_[at].symbol = static_cast<std::uint8_t>(s);
         do at = (at + step) & mask;
         while (at >= high);
       }
     if (at != 0) return false;
     for (std::uint32_t i = 0; i < size; ++i) {
-      Entry& entry = entries_[i];
-      const std::uint32_t count = seen[entry.symbol]++;
-      entry.bits =
+      FseState& state = states_[i];
+      const std::uint32_t count = seen[state.symbol]++;
+      state.bits =
           static_cast<std::uint8_t>(bits + 1 - static_cast<unsigned>(std::bit_width(count)));
-      entry.base = static_cast<std::uint16_t>((count << entry.bits) - size);
+      state.base = static_cast<std::uint16_t>((count << state.bits) - size);
     }
     bits_ = bits;
     return set_ = true;
@@ -163,11 +163,11 @@ class Fse {
   }
 
  private:
-  struct Entry {
+  struct FseState {
     std::uint8_t symbol, bits;
     std::uint16_t base;
   };
-  Entry entries_[1 << kMostBits];
+  FseState states_[1 << kMostBits];
   unsigned bits_ = 0;
   bool set_ = false;
 };

@@ -110,7 +110,7 @@ def test_ties_names_and_rows(folder: Path) -> None:
     torch.manual_seed(0)
     model = Tied()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    rules = [gbc.Rule("a.*", row_steps=True), gbc.Rule("*.bias", mode="exact")]
+    rules = [gbc.LayerRule("a.*", row_steps=True), gbc.LayerRule("*.bias", mode="exact")]
     c = gbc.prepare(model, optimizer, rate_weight=0.1, predictions=100, steps=50, rules=rules)
     for _ in range(50):
         optimizer.zero_grad()

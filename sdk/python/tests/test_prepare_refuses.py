@@ -35,14 +35,14 @@ torch = pytest.importorskip("torch")
         ({"rate_weight": 1, "evaluate": lambda: 1.0}, "evaluate has no effect without max_drop"),
         ({"max_drop": 0.1, "evaluate": 0.97}, "evaluate must be a function .*, got a float"),
         ({"rate_weight": 1, "exclude": "0.*"}, "exclude must be a list of names, got '0.\\*'"),
-        ({"rate_weight": 1, "rules": gbc.Rule("*")}, "rules must be a list of gbc.Rule, got a Rule"),
-        ({"rate_weight": 1, "rules": ["0.*"]}, "rules must be a list of gbc.Rule, got the text"),
-        ({"rate_weight": 1, "rules": [gbc.Rule("0.*")]}, "the rule '0.\\*' sets nothing"),
-        ({"rate_weight": 1, "rules": [gbc.Rule("0.*", "exact", True)]}, "mode='exact' does not have"),
-        ({"rate_weight": 1, "rules": [gbc.Rule("*.bias", row_steps=True)]}, "parameters of one dimension"),
+        ({"rate_weight": 1, "rules": gbc.LayerRule("*")}, "rules must be a list of gbc.LayerRule, got a LayerRule"),
+        ({"rate_weight": 1, "rules": ["0.*"]}, "rules must be a list of gbc.LayerRule, got the text"),
+        ({"rate_weight": 1, "rules": [gbc.LayerRule("0.*")]}, "the rule '0.\\*' sets nothing"),
+        ({"rate_weight": 1, "rules": [gbc.LayerRule("0.*", "exact", True)]}, "mode='exact' does not have"),
+        ({"rate_weight": 1, "rules": [gbc.LayerRule("*.bias", row_steps=True)]}, "parameters of one dimension"),
         ({"rate_weight": 1, "exclude": ["nothing.*"]}, "'nothing.*' matches no parameter"),
         ({"rate_weight": 1, "exclude": ["*"]}, "no parameter to compress"),
-        ({"rate_weight": 1, "rules": [gbc.Rule("*", mode="generated")]}, "must be 'quantized' or 'exact', got 'generated'"),
+        ({"rate_weight": 1, "rules": [gbc.LayerRule("*", mode="generated")]}, "must be 'quantized' or 'exact', got 'generated'"),
     ],
 )
 def test_settings(settings: dict, words: str) -> None:
@@ -59,7 +59,7 @@ def test_rules_for_frozen_parameters() -> None:
     model = net()
     model[0].requires_grad_(False)
     optimizer = torch.optim.Adam(model.parameters())
-    for rule in (gbc.Rule("0.*", row_steps=True), gbc.Rule("0.*", mode="quantized")):
+    for rule in (gbc.LayerRule("0.*", row_steps=True), gbc.LayerRule("0.*", mode="quantized")):
         with pytest.raises(gbc.UsageError, match="matches only frozen parameters"):
             gbc.prepare(model, optimizer, predictions=9, steps=9, rate_weight=1, rules=[rule])
     gbc.prepare(model, optimizer, predictions=9, steps=9, rate_weight=1, exclude=["0.*"])

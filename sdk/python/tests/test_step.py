@@ -22,7 +22,7 @@ def test_torch_operations_do_what_the_core_does(
         monkeypatch.setattr(_compression, "CpuLatents", latents)
         model = net().to(kind)
         optimizer = torch.optim.Adam(model.parameters(), **ADAM)
-        rules = [gbc.Rule("*", row_steps=rows)]
+        rules = [gbc.LayerRule("*", row_steps=rows)]
         c = gbc.prepare(model, optimizer, rate_weight=0.1, predictions=512, steps=40, rules=rules)
         assert type(c.parts[0]) is latents
         g = torch.Generator().manual_seed(3)

@@ -71,7 +71,7 @@ TEST(Traffic, DifferenceIsWhatHappenedBetween) {
   after.kinds[1] = {5, 170};
   after.kinds[4] = {1, 0};
   const Traffic between = after - before;
-  EXPECT_EQ(between[Collective::kReduce], (Traffic::Entry{3, 70}));
+  EXPECT_EQ(between[Collective::kReduce], (Traffic::Count{3, 70}));
   EXPECT_EQ(between.bytes(), 70);
   EXPECT_EQ(between.calls(), 4);
   EXPECT_EQ(collective_name(Collective::kAllGather), "all_gather");

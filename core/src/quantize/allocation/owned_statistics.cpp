@@ -37,7 +37,7 @@ OwnedStatistics::OwnedStatistics(const TensorBundle& weights, const Statistics& 
   };
   for (const auto& [name, of] : statistics.tensors) {
     const std::size_t bar = name.find('|');
-    Entry entry{&name, &of, place(name.substr(0, bar))};
+    StatisticsEntry entry{&name, &of, place(name.substr(0, bar))};
     if (bar != std::string::npos) {
       entry.second = place(name.substr(bar + 1));
       if (entry.first == *entry.second)
@@ -48,7 +48,7 @@ OwnedStatistics::OwnedStatistics(const TensorBundle& weights, const Statistics& 
   }
 }
 
-void OwnedStatistics::add(const Entry& entry) {
+void OwnedStatistics::add(const StatisticsEntry& entry) {
   const TensorStatistics& of = *entry.statistics;
   std::vector<float>& sum = importance_[entry.first];
   if (!entry.second && sum.empty()) {
@@ -60,7 +60,7 @@ void OwnedStatistics::add(const Entry& entry) {
                       ": the row importance has other rows than that of a tensor it is tied to");
     for (std::size_t row = 0; row < sum.size(); ++row) sum[row] += of.row_importance[row];
   }
-  const auto same = std::ranges::find_if(entries_, [&](const Entry& other) {
+  const auto same = std::ranges::find_if(entries_, [&](const StatisticsEntry& other) {
     return other.first == entry.first && other.second == entry.second;
   });
   if (same == entries_.end())
@@ -70,7 +70,7 @@ void OwnedStatistics::add(const Entry& entry) {
 }
 
 bool OwnedStatistics::has_moments(std::size_t i, const StatisticsUse& use) const {
-  return use.feedback && std::ranges::any_of(entries_, [&](const Entry& entry) {
+  return use.feedback && std::ranges::any_of(entries_, [&](const StatisticsEntry& entry) {
            return (entry.first == i || entry.second == i) && any_moments(*entry.statistics) &&
                   !use.without_moments.contains(*entry.name);
          });

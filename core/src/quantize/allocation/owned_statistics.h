@@ -17,7 +17,7 @@ std::vector<std::size_t> first_equals(const TensorBundle& weights);
 class OwnedStatistics {
  public:
   /// One entry of the statistics, and its place in the bundle.
-  struct Entry {
+  struct StatisticsEntry {
     const std::string* name;
     const TensorStatistics* statistics;
     std::size_t first;
@@ -31,7 +31,7 @@ class OwnedStatistics {
   OwnedStatistics(const TensorBundle& weights, const Statistics& statistics);
 
   /// At most one for each tensor, or pair: of several, the first that has moments.
-  const std::vector<Entry>& entries() const noexcept { return entries_; }
+  const std::vector<StatisticsEntry>& entries() const noexcept { return entries_; }
   /// Of the tensor's rows, in all its uses together; empty where it is not known.
   const std::vector<float>& importance(std::size_t i) const { return importance_.at(i); }
   /// Whether errors of the tensor's weights compensate for each other in that use, which errors of
@@ -39,9 +39,9 @@ class OwnedStatistics {
   bool has_moments(std::size_t i, const StatisticsUse& use) const;
 
  private:
-  void add(const Entry& entry);
+  void add(const StatisticsEntry& entry);
 
-  std::vector<Entry> entries_;
+  std::vector<StatisticsEntry> entries_;
   std::vector<std::vector<float>> importance_;
 };
 

@@ -26,9 +26,9 @@ std::string first_line(const std::exception& error) {
 
 void GroupState::begin(Collective kind, std::int64_t bytes) {
   if (finished) throw Error(Errc::kUsage, "a collective was called after finish()");
-  Traffic::Entry& entry = traffic.kinds[static_cast<std::size_t>(kind)];
-  ++entry.calls;
-  entry.bytes += bytes;
+  Traffic::Count& count = traffic.kinds[static_cast<std::size_t>(kind)];
+  ++count.calls;
+  count.bytes += bytes;
   if (!monitor) return;
   monitor->check();
   // What only two ranks call would put the counts of the others out of step.

@@ -14,13 +14,13 @@ std::string_view collective_name(Collective kind) noexcept {
 
 std::int64_t Traffic::bytes() const noexcept {
   std::int64_t sum = 0;
-  for (const Entry& entry : kinds) sum += entry.bytes;
+  for (const Count& count : kinds) sum += count.bytes;
   return sum;
 }
 
 std::int64_t Traffic::calls() const noexcept {
   std::int64_t sum = 0;
-  for (const Entry& entry : kinds) sum += entry.calls;
+  for (const Count& count : kinds) sum += count.calls;
   return sum;
 }
 

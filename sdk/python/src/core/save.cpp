@@ -32,7 +32,7 @@ namespace {
 
 /// The settings that the command line has for the same request.
 Settings settings_of(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
-                     std::optional<double> max_error, const Rules& rules) {
+                     std::optional<double> max_error, const TensorRules& rules) {
   Settings settings;
   const auto number = [](double value) { return nlohmann::json(value).dump(); };
   settings.compress.train.loss = Loss::kWeights;
@@ -312,15 +312,15 @@ WeightsSource::WeightsSource(const nb::object& source, const std::string& metada
                       ? bundle.file_bytes
                       : safetensors_bytes(distinct_tensors(bundle.tensors), map_of(metadata))) {}
 
-Rules rules_of(const std::vector<std::string>& exact, const std::vector<LayerTuple>& layers) {
-  Rules rules{exact, {}};
+TensorRules rules_of(const std::vector<std::string>& exact, const std::vector<LayerTuple>& layers) {
+  TensorRules rules{exact, {}};
   for (const auto& [match, bits, max_error] : layers)
     rules.layers.push_back({match, bits, max_error});
   return rules;
 }
 
 WeightsOptions options_for(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
-                           std::optional<double> max_error, const Rules& rules,
+                           std::optional<double> max_error, const TensorRules& rules,
                            const std::string& metadata, int threads) {
   const Settings settings = settings_of(ratio, max_bytes, max_error, rules);
   return {.max_bytes = max_bytes,

@@ -28,18 +28,18 @@ struct WeightsSource {
 };
 
 /// Rules for tensors by their names.
-struct Rules {
+struct TensorRules {
   std::vector<std::string> exact;    ///< names that stay bit for bit
   std::vector<TensorTarget> layers;  ///< sizes and errors of matrices
 };
 /// Name, bits and max_error.
 using LayerTuple = std::tuple<std::string, std::optional<double>, std::optional<double>>;
-Rules rules_of(const std::vector<std::string>& exact, const std::vector<LayerTuple>& layers);
+TensorRules rules_of(const std::vector<std::string>& exact, const std::vector<LayerTuple>& layers);
 
 /// The options that the command line has for the same request.
 /// @param metadata  JSON, or ""
 WeightsOptions options_for(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
-                           std::optional<double> max_error, const Rules& rules,
+                           std::optional<double> max_error, const TensorRules& rules,
                            const std::string& metadata, int threads);
 
 nb::dict to_dict(const WeightsReport& report);

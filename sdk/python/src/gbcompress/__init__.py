@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ._train.bottleneck import GenomicBottleneck
     from ._train.compression import Compression
     from ._train.gnets import make_plan, register_gnet_type
-    from ._train.prepare import Rule, prepare
+    from ._train.prepare import LayerRule, prepare
     from ._train.write import Report, TensorReport
 
 # Without "open": `from gbcompress import *` is not to hide Python's own.
@@ -72,12 +72,12 @@ __all__ = [
     "GNetPlan",
     "GbzError",
     "GenomicBottleneck",
+    "LayerRule",
     "NotFound",
     "OpenFile",
     "ParameterInfo",
     "Recovery",
     "Report",
-    "Rule",
     "SaveReport",
     "ShapeMismatch",
     "Statistics",
@@ -116,8 +116,8 @@ _LATER = {
     "BlockReport": "_calibrate.pieces",
     "Compression": "_train.compression",
     "GenomicBottleneck": "_train.bottleneck",
+    "LayerRule": "_train.prepare",
     "Report": "_train.write",
-    "Rule": "_train.prepare",
     "TensorReport": "_train.write",
     "calibrate": "_calibrate.calibrate",
     "collect": "_calibrate.collect",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = Union["NDArray[Any]", "torch.Tensor"]
 #: Name, element type as safetensors spells it, shape, bytes.
-Entry: TypeAlias = tuple[str, str, tuple[int, ...], NDArray[np.uint8]]
+NamedArray: TypeAlias = tuple[str, str, tuple[int, ...], NDArray[np.uint8]]
 
 #: Element types and what NumPy calls them; the last ones are those of the package ml_dtypes.
 _NUMPY = {
@@ -114,13 +114,13 @@ def memory_of(tensor: torch.Tensor) -> object:
     return tensor.device, tensor.data_ptr(), tensor.shape, tensor.dtype
 
 
-def to_entries(tensors: Mapping[str, Array]) -> list[Entry]:
+def to_entries(tensors: Mapping[str, Array]) -> list[NamedArray]:
     """Names and bytes of all tensors. Names of the same memory keep sharing it: they are tied.
 
     Raises UsageError for a value that is neither an array nor a tensor, that is not contiguous, or
     that has an unknown element type.
     """
-    entries: list[Entry] = []
+    entries: list[NamedArray] = []
     shared: dict[object, tuple[str, NDArray[np.uint8]]] = {}
     for name, value in tensors.items():
         if not isinstance(name, str):

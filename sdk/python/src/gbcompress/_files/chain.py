@@ -13,7 +13,7 @@ from typing import Any, Literal
 from .. import _core
 from .._arguments import kind_of, path, whole
 from .._errors import NotFound, exists, usage
-from .arrays import Array, Entry, to_entries, to_numpy, to_torch
+from .arrays import Array, NamedArray, to_entries, to_numpy, to_torch
 from .save import Path
 
 #: Steps have 12 digits, and more only where they need more.
@@ -53,7 +53,7 @@ class Chain:
         self._folder = path(folder, "folder")
         self._whole_every = whole(whole_every, "whole_every", 0)
         os.makedirs(self._folder, exist_ok=True)
-        self._last: tuple[int, list[Entry]] | None = None  # step and tensors of the newest link
+        self._last: tuple[int, list[NamedArray]] | None = None  # step and tensors of the newest link
         self._since: tuple[int, int] | None = None  # its step, and the changes up to it since a whole one
         self._writer = ThreadPoolExecutor(1, "gbcompress-chain") if background else None
         self._writing: Future[dict[str, Any]] | None = None
@@ -176,7 +176,7 @@ class Chain:
         finally:
             os.close(file)
 
-    def _write(self, entries: list[Entry], step: int, target: str) -> dict[str, Any]:
+    def _write(self, entries: list[NamedArray], step: int, target: str) -> dict[str, Any]:
         with self._lock():
             known = self.steps()
             if step in known:
@@ -201,7 +201,7 @@ class Chain:
             since += 1
         return since
 
-    def _before(self, last: int) -> list[Entry]:
+    def _before(self, last: int) -> list[NamedArray]:
         """The tensors of the last step."""
         if self._last is None or self._last[0] != last:
             self._last = (last, _core.read_model(self.file(last)))

@@ -12,7 +12,7 @@ from .. import _core
 from .._arguments import checked_ratio, kind_of, output, path, positive, texts, whole
 from .._arguments import metadata as checked_metadata
 from .._errors import TargetNotMet, usage, warn
-from .arrays import Array, Entry, is_module, to_entries
+from .arrays import Array, NamedArray, is_module, to_entries
 from .layers import Layers, checked_layers
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def report_of(report: dict[str, Any]) -> SaveReport:
     return SaveReport(tensors=tuple(StoredTensor(**tensor) for tensor in report["tensors"]), **fields)
 
 
-def entries_of_statistics(statistics: object) -> list[Entry] | None:
+def entries_of_statistics(statistics: object) -> list[NamedArray] | None:
     """Raises UsageError for what holds no statistics."""
     if statistics is None:
         return None

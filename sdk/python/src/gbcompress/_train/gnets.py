@@ -285,7 +285,7 @@ def recipe_of(
 
 
 @dataclass(frozen=True)
-class _Rules:
+class _ParameterRules:
     """What decides for single parameters."""
 
     layers: Mapping[str, Mapping[str, Any]]
@@ -297,7 +297,7 @@ _Parameter = tuple[str, nn.Module, str, nn.Parameter]
 
 
 def _planned(
-    of: _Parameter, settings: Settings, rules: _Rules, deviation: float | None = None
+    of: _Parameter, settings: Settings, rules: _ParameterRules, deviation: float | None = None
 ) -> Planned | None:
     """A parameter with its g-nets; None where it gets none."""
     name, module, local, parameter = of
@@ -317,7 +317,7 @@ def _ratio_for(
     model: nn.Module,
     parameters: list[_Parameter],
     settings: Settings,
-    rules: _Rules,
+    rules: _ParameterRules,
     target_ratio: float,
     code_plain: bool,
     coding: str,
@@ -378,7 +378,7 @@ def plan_model(
             raise usage(
                 f"the entry {glob!r} of layers matches no parameter; names are those of model.named_parameters()"
             )
-    rules = _Rules(layers, ignored, min_elements)
+    rules = _ParameterRules(layers, ignored, min_elements)
     if target_ratio is not None:
         settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio, code_plain, coding))
     planned = [each for parameter in parameters if (each := _planned(parameter, settings, rules)) is not None]

@@ -22,7 +22,7 @@ _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
 
 
 @dataclass
-class Entry:
+class LatentTensor:
     """A parameter that is trained as integers."""
 
     name: str
@@ -85,7 +85,7 @@ class Latents:
     ) -> None:
         """``parameters``: name, parameter, whether its rows have step sizes of their own."""
         self.step_speed = step_speed
-        self.entries: list[Entry] = []
+        self.entries: list[LatentTensor] = []
         logs: list[Tensor] = []
         owners = [parameter for _, parameter, _ in parameters]
         device = owners[0].device
@@ -100,7 +100,7 @@ class Latents:
             spread = deviation(latent)
             first = _FIRST_STEP * spread if spread > 0 else _STEP_WITHOUT_SPREAD
             logs.append(torch.full((rows,), float(np.log(first)) / step_speed))
-            self.entries.append(Entry(name, parameter, rows, latent, inverse_scale))
+            self.entries.append(LatentTensor(name, parameter, rows, latent, inverse_scale))
         #: Logarithms of all step sizes over step_speed, and their moments. They are not parameters
         #: of the model's optimizer.
         self.log_steps = torch.cat(logs).to(device)
@@ -210,7 +210,7 @@ class Latents:
                 grad.copy_(gradient)
         return self.entries[bad].name if bad >= 0 else None
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: LatentTensor) -> None:
         if entry.parameter.dtype != torch.float32:
             self._scratch[id(entry)] = entry.latent.to(entry.parameter.dtype).float()
         entry.write(entry.latent)
@@ -221,7 +221,7 @@ class Latents:
             self._put(entry)
             entry.chosen = None
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: LatentTensor) -> None:
         """Reads the latent back; of a parameter with fewer bits, the change."""
         before = self._scratch.pop(id(entry), None)
         if before is None:

@@ -19,7 +19,7 @@ from .write import input_bytes
 
 
 @dataclass(frozen=True)
-class Rule:
+class LayerRule:
     """How the parameters whose names match are stored; of several rules the last one wins, field by
     field, as of ``[[layer]]`` tables."""
 
@@ -54,13 +54,13 @@ def _bare_optimizer(optimizer: Any) -> torch.optim.Optimizer:
     return optimizer
 
 
-def _mode(rule: Rule) -> str | None:
+def _mode(rule: LayerRule) -> str | None:
     if rule.mode not in (None, "quantized", "exact"):
         raise usage(f"the mode of a rule must be 'quantized' or 'exact', got {rule.mode!r}")
     return rule.mode
 
 
-def _check_rule(rule: Rule, mode: str | None, named: dict[str, nn.Parameter]) -> None:
+def _check_rule(rule: LayerRule, mode: str | None, named: dict[str, nn.Parameter]) -> None:
     """Raises UsageError for a rule without any effect on these parameters."""
     matched = [p for name, p in named.items() if _core.matches_glob(rule.match, name)]
     if not matched:
@@ -84,10 +84,10 @@ def _check_rule(rule: Rule, mode: str | None, named: dict[str, nn.Parameter]) ->
 
 
 def _modes(
-    named: dict[str, nn.Parameter], rules: Sequence[Rule], exclude: Sequence[str]
+    named: dict[str, nn.Parameter], rules: Sequence[LayerRule], exclude: Sequence[str]
 ) -> dict[str, tuple[str, bool]]:
     """Mode and whether rows have steps, for each name."""
-    every = [*rules, *(Rule(glob, mode="exact") for glob in exclude)]
+    every = [*rules, *(LayerRule(glob, mode="exact") for glob in exclude)]
     modes = [_mode(rule) for rule in every]
     for rule, mode in zip(every, modes, strict=True):
         _check_rule(rule, mode, named)
@@ -102,13 +102,13 @@ def _modes(
     return result
 
 
-def _rules(rules: object) -> list[Rule]:
-    if isinstance(rules, Rule) or not isinstance(rules, Iterable):
-        raise usage(f"rules must be a list of gbc.Rule, got {kind_of(rules)}")
+def _rules(rules: object) -> list[LayerRule]:
+    if isinstance(rules, LayerRule) or not isinstance(rules, Iterable):
+        raise usage(f"rules must be a list of gbc.LayerRule, got {kind_of(rules)}")
     items = list(rules)
     for item in items:
-        if not isinstance(item, Rule) or not isinstance(item.match, str):
-            raise usage(f"rules must be a list of gbc.Rule, got {kind_of(item)} in it")
+        if not isinstance(item, LayerRule) or not isinstance(item.match, str):
+            raise usage(f"rules must be a list of gbc.LayerRule, got {kind_of(item)} in it")
     return items
 
 
@@ -170,7 +170,7 @@ def prepare(
     ratio: float | None = None,
     max_drop: float | None = None,
     evaluate: Callable[[], float] | None = None,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LayerRule] = (),
     exclude: Sequence[str] = (),
     step_speed: float = 3.0,
     step_rate: float | None = None,
@@ -265,7 +265,7 @@ def prepare(
 def _trained(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    rules: Sequence[Rule],
+    rules: Sequence[LayerRule],
     exclude: Sequence[str],
 ) -> list[tuple[str, nn.Parameter, bool]]:
     """Parameters that become integers, in the model's order; tied ones under their first name."""
