@@ -114,7 +114,7 @@ struct WeightsReport {
   std::vector<std::string> notes;
   std::string identity;  ///< SHA-256 of the file
   std::string digest;    ///< BaseModel::digest() of the tensors, where the file states it
-  double steps = 0;      ///< of a size: log2 of all step sizes, beside those of the plan
+  double steps = 0;      ///< of a size: log2 of all step sizes, beside those of the allocation
   std::vector<StoredTensor> tensors;
 };
 

@@ -10,7 +10,7 @@
 #include "model/forward_pass.h"
 #include "model/recurrent_names.h"
 #include "model/tensor_facts.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 
 namespace gbcompress {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/glob.h"
 #include "gbcompress/decode.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 
 namespace gbcompress {
 namespace {

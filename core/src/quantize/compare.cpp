@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 
 namespace gbcompress {
 

@@ -150,59 +150,61 @@ std::string kept_settings(const TensorBundle& weights, const WeightsOptions& opt
 
 /// The estimated place of the target size, from samples.
 /// @param factor  actual bytes of matrices over the estimate
-double expected_place(const WeightsPlan& plan, std::int64_t left, double factor) {
-  const double numbers = static_cast<double>(plan.matrix_numbers());
-  SizeSearch search(left, plan.matrix_numbers(), plan.lowest(), plan.highest());
-  double x = plan.start(8 * static_cast<double>(left) / numbers);
+double expected_place(const BitAllocation& allocation, std::int64_t left, double factor) {
+  const double numbers = static_cast<double>(allocation.matrix_numbers());
+  SizeSearch search(left, allocation.matrix_numbers(), allocation.lowest(), allocation.highest());
+  double x = allocation.start(8 * static_cast<double>(left) / numbers);
   while (const auto next = search.next(x)) {
     x = *next;
-    const std::vector<double> bytes = plan.expected_bytes(x);
+    const std::vector<double> bytes = allocation.expected_bytes(x);
     search.tried(x, std::llround(factor * std::accumulate(bytes.begin(), bytes.end(), 0.0)));
   }
-  return search.best().value_or(plan.highest());
+  return search.best().value_or(allocation.highest());
 }
 
 /// The same, corrected with some of the matrices where encoding all of them takes long: estimates
 /// from samples are one to two percent too large.
-double expected_place(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted) {
+double expected_place(const BitAllocation& allocation, WeightsStore& store, std::int64_t wanted) {
   const std::int64_t left = std::max<std::int64_t>(wanted - store.size(), 1);
-  const double x = expected_place(plan, left, 1);
-  if (!takes_long(plan)) return x;
+  const double x = expected_place(allocation, left, 1);
+  if (!takes_long(allocation)) return x;
   const std::optional<double> factor = store.trial(x);
-  return factor ? expected_place(plan, left, *factor) : x;
+  return factor ? expected_place(allocation, left, *factor) : x;
 }
 
 /// Whether single matrices take what steps of all of them leave of a size.
-bool is_filled(const WeightsPlan& plan, const WeightsOptions& options) {
-  return options.max_bytes && takes_long(plan) && !options.sequential;
+bool is_filled(const BitAllocation& allocation, const WeightsOptions& options) {
+  return options.max_bytes && takes_long(allocation) && !options.sequential;
 }
 
-SizeRule rule_of(const WeightsPlan& plan, const WeightsOptions& options) {
-  if (is_filled(plan, options)) return {.tries = kMostLargeFiles, .enough = 0.98, .aim = 0.992};
-  const int most = takes_long(plan) ? kMostLargeFiles : kMostFiles;
+SizeRule rule_of(const BitAllocation& allocation, const WeightsOptions& options) {
+  if (is_filled(allocation, options))
+    return {.tries = kMostLargeFiles, .enough = 0.98, .aim = 0.992};
+  const int most = takes_long(allocation) ? kMostLargeFiles : kMostFiles;
   return {.tries = options.sequential ? std::min(most, kMostWalks) : most};
 }
 
 /// The finest step sizes whose file has the target size, or the coarsest allowed. @return these
-double place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted, double start,
-                  const SizeRule& rule) {
-  const std::int64_t numbers = plan.matrix_numbers();
-  SizeSearch search(wanted, numbers, plan.lowest(), plan.highest(), rule);
+double place_size(const BitAllocation& allocation, WeightsStore& store, std::int64_t wanted,
+                  double start, const SizeRule& rule) {
+  const std::int64_t numbers = allocation.matrix_numbers();
+  SizeSearch search(wanted, numbers, allocation.lowest(), allocation.highest(), rule);
   double last = NAN;
   while (const auto x = search.next(start)) {
     const std::int64_t bytes = store.place(last = *x);
     search.tried(*x, bytes);
   }
-  const double best = search.best().value_or(plan.highest());
+  const double best = search.best().value_or(allocation.highest());
   if (best != last) store.place(best);
   return best;
 }
 
 /// The coarsest steps at which the error of all tensors together is at most that.
-void place_total_error(const WeightsPlan& plan, WeightsStore& store, double most) {
-  BracketSearch search({.cuts = kMostFiles + 2, .resolution = kTotalResolution},
-                       {.holds = plan.lowest(), .fails = plan.highest() + kTotalResolution});
-  double guess = plan.start(-std::log2(most) / 2);
+void place_total_error(const BitAllocation& allocation, WeightsStore& store, double most) {
+  BracketSearch search(
+      {.cuts = kMostFiles + 2, .resolution = kTotalResolution},
+      {.holds = allocation.lowest(), .fails = allocation.highest() + kTotalResolution});
+  double guess = allocation.start(-std::log2(most) / 2);
   while (const auto x = search.next(guess)) {
     const double error = store.total_error(*x);
     search.tried(*x, error <= most);
@@ -332,46 +334,50 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
   return report;
 }
 
-void place_error(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
+void place_error(const BitAllocation& allocation, WeightsStore& store,
+                 const WeightsOptions& options) {
   if (options.measure == ErrorMeasure::kTotal)
-    place_total_error(plan, store, *options.max_error);
+    place_total_error(allocation, store, *options.max_error);
   else
     store.place_error(*options.max_error);
 }
 
 /// Integers of all matrices, for the target. @return the steps that have about the size, if one is
 /// asked
-double place_steps(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
-  const SizeRule rule = rule_of(plan, options);
+double place_steps(const BitAllocation& allocation, WeightsStore& store,
+                   const WeightsOptions& options) {
+  const SizeRule rule = rule_of(allocation, options);
   double x = 0;
-  if (plan.matrix_numbers() == 0) return x;
+  if (allocation.matrix_numbers() == 0) return x;
   if (options.max_bytes)
-    x = place_size(plan, store, *options.max_bytes,
-                   options.steps ? *options.steps : expected_place(plan, store, *options.max_bytes),
-                   rule);
+    x = place_size(
+        allocation, store, *options.max_bytes,
+        options.steps ? *options.steps : expected_place(allocation, store, *options.max_bytes),
+        rule);
   else
-    place_error(plan, store, options);
-  if (!options.small_where_it_pays || plan.profile() != CodecProfile::kLanes) return x;
+    place_error(allocation, store, options);
+  if (!options.small_where_it_pays || allocation.profile() != CodecProfile::kLanes) return x;
   const double saved = store.choose_profiles();
   if (saved <= 0) return x;
   // Bits that are free: an octave of steps is worth one of every weight.
-  const double bits = 8 * saved / static_cast<double>(plan.matrix_numbers());
-  if (options.max_bytes) return place_size(plan, store, *options.max_bytes, x - bits, rule);
-  place_error(plan, store, options);
+  const double bits = 8 * saved / static_cast<double>(allocation.matrix_numbers());
+  if (options.max_bytes) return place_size(allocation, store, *options.max_bytes, x - bits, rule);
+  place_error(allocation, store, options);
   return x;
 }
 
 /// The same; where making all integers takes long, single matrices take what is left of the size.
-double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
-  const double x = place_steps(plan, store, options);
-  if (is_filled(plan, options)) store.fill(x, *options.max_bytes);
+double place(const BitAllocation& allocation, WeightsStore& store, const WeightsOptions& options) {
+  const double x = place_steps(allocation, store, options);
+  if (is_filled(allocation, options)) store.fill(x, *options.max_bytes);
   return x;
 }
 
 /// Beside an output that takes long.
-std::unique_ptr<KeptParts> kept_beside(const std::filesystem::path& output, const WeightsPlan& plan,
+std::unique_ptr<KeptParts> kept_beside(const std::filesystem::path& output,
+                                       const BitAllocation& allocation,
                                        const WeightsOptions& options) {
-  if (!options.parts_from || plan.matrix_numbers() < *options.parts_from) return nullptr;
+  if (!options.parts_from || allocation.matrix_numbers() < *options.parts_from) return nullptr;
   return std::make_unique<KeptParts>(output.string() + ".parts");
 }
 
@@ -419,7 +425,7 @@ std::future<std::string> content_digest(const TensorBundle& weights, const Weigh
   return std::async(std::launch::async, [&weights] { return BaseModel(weights).digest(); });
 }
 
-/// A plan and the tensors that it places.
+/// An allocation and the tensors that it places.
 struct PlacedWeights {
   /// @param folder  where large content waits
   /// @param output  beside which matrices are kept; or empty
@@ -432,9 +438,9 @@ struct PlacedWeights {
         originals(weights, options),
         digest(content_digest(weights, options, layer)),
         distinct(with_equal_shared(weights, options)),
-        plan(distinct, options, layer.has_value()),
-        kept(output.empty() ? nullptr : kept_beside(output, plan, options)),
-        store(plan, options, folder, kept_settings(weights, options), kept.get()) {
+        allocation(distinct, options, layer.has_value()),
+        kept(output.empty() ? nullptr : kept_beside(output, allocation, options)),
+        store(allocation, options, folder, kept_settings(weights, options), kept.get()) {
     if (layer) store.set_layer(*layer);
     originals.put(store);
     if (digest.valid()) store.set_digest(digest.get());
@@ -444,7 +450,7 @@ struct PlacedWeights {
   KeptOriginals originals;
   std::future<std::string> digest;
   const TensorBundle distinct;
-  const WeightsPlan plan;
+  const BitAllocation allocation;
   const std::unique_ptr<KeptParts> kept;
   WeightsStore store;
   double steps = 0;  ///< what place() returned
@@ -463,7 +469,7 @@ Placed coarsest_weights(const TensorBundle& weights, const PlacedWeights& finer,
   coarsest.statistics = nullptr;
   auto placed =
       std::make_unique<PlacedWeights>(weights, std::move(coarsest), folder, "", finer.layer);
-  place(placed->plan, placed->store, placed->options);
+  place(placed->allocation, placed->store, placed->options);
   return placed;
 }
 
@@ -472,9 +478,9 @@ Placed coarsest_weights(const TensorBundle& weights, const PlacedWeights& finer,
 Placed place_all(PlacedWeights& placed, const TensorBundle& weights,
                  const std::filesystem::path& folder) {
   const WeightsOptions& options = placed.options;
-  placed.steps = place(placed.plan, placed.store, options);
+  placed.steps = place(placed.allocation, placed.store, options);
   if (!options.max_bytes || options.base() || options.measure == ErrorMeasure::kTotal ||
-      placed.plan.matrix_numbers() == 0 || placed.store.size() <= *options.max_bytes)
+      placed.allocation.matrix_numbers() == 0 || placed.store.size() <= *options.max_bytes)
     return nullptr;
   Placed coarsest = coarsest_weights(weights, placed, folder);
   if (coarsest->store.size() >= placed.store.size()) return nullptr;
@@ -483,7 +489,7 @@ Placed place_all(PlacedWeights& placed, const TensorBundle& weights,
 
 /// Adds what the file alone does not say.
 void add_notes(const PlacedWeights& placed, std::vector<std::string>& notes) {
-  for (std::string& note : placed.plan.notes()) notes.push_back(std::move(note));
+  for (std::string& note : placed.allocation.notes()) notes.push_back(std::move(note));
   if (!placed.originals.note().empty()) notes.push_back(placed.originals.note());
 }
 

@@ -37,13 +37,13 @@ std::vector<T> rows_in(const std::vector<T>& all, std::size_t first, std::size_t
 
 }  // namespace
 
-bool MatrixPieces::fits(const TensorPlan& tensor) noexcept {
+bool MatrixPieces::fits(const TensorAllocation& tensor) noexcept {
   const IntegerGrid& grid = tensor.grid;
   return grid.lanes && tensor.axis < 0 && !tensor.base && Shape(grid).width == grid.cols &&
          grid.rows > 1 && !tensor.facts.sizes.empty();
 }
 
-MatrixPieces::MatrixPieces(const TensorPlan& tensor) : tensor_(tensor), shape_(tensor.grid) {
+MatrixPieces::MatrixPieces(const TensorAllocation& tensor) : tensor_(tensor), shape_(tensor.grid) {
   const MatrixFacts& facts = tensor.facts;
   for (std::size_t row = 0; row < facts.sizes.size(); ++row) {
     const std::int32_t offset = facts.row_steps.empty() ? 0 : facts.row_steps[row];

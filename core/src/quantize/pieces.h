@@ -9,7 +9,7 @@
 
 #include "artifact/integers/packed_blocks.h"
 #include "base/internal.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "quantize/feedback/rounding_model.h"
 
 namespace GBC_INTERNAL gbcompress {
@@ -17,10 +17,10 @@ namespace GBC_INTERNAL gbcompress {
 class MatrixPieces {
  public:
   /// Whether a row's integers depend on the values of its piece alone, and whole rows are pieces.
-  static bool fits(const TensorPlan& tensor) noexcept;
+  static bool fits(const TensorAllocation& tensor) noexcept;
 
   /// @param tensor  must outlive this
-  explicit MatrixPieces(const TensorPlan& tensor);
+  explicit MatrixPieces(const TensorAllocation& tensor);
 
   struct Chosen {
     CodedValues form;                 ///< without integers
@@ -68,7 +68,7 @@ class MatrixPieces {
   Chosen joined(CodedValues form, int threads,
                 const std::function<Piece(std::int64_t block)>& piece_of) const;
 
-  const TensorPlan& tensor_;
+  const TensorAllocation& tensor_;
   codec::lanes::Shape shape_;
   int finest_ = kMinStep;
 };

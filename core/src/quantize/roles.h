@@ -1,7 +1,7 @@
 #pragma once
 /// How each tensor is stored in files that nobody trains: decided by its values first, then by the
 /// tensors beside it, last by its name. What a request changes of that, `classify()` in
-/// allocation/plan.cpp adds: rules, a base, ties.
+/// allocation/bit_allocation.cpp adds: rules, a base, ties.
 
 #include <cstdint>
 #include <optional>

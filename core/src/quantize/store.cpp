@@ -29,10 +29,10 @@ namespace {
 constexpr int kVectorBits = 7, kMostVectorBits = 12;
 constexpr double kBitsOfSeven = 2.7;
 
-int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
-  if (!options.max_bytes || plan.numbers() == 0) return kVectorBits;
+int vector_bits(const BitAllocation& allocation, const WeightsOptions& options) {
+  if (!options.max_bytes || allocation.numbers() == 0) return kVectorBits;
   const double bits =
-      8 * static_cast<double>(*options.max_bytes) / static_cast<double>(plan.numbers());
+      8 * static_cast<double>(*options.max_bytes) / static_cast<double>(allocation.numbers());
   return static_cast<int>(std::lrint(
       std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
 }
@@ -47,9 +47,9 @@ constexpr std::size_t kFewBlocks = std::size_t{1} << 16;
 /// Sections of models of more bytes are kept in a temporary file until the header is written.
 constexpr std::int64_t kInMemory = std::int64_t{64} << 20;
 
-std::int64_t bytes_of(const WeightsPlan& plan) {
+std::int64_t bytes_of(const BitAllocation& allocation) {
   std::int64_t bytes = 0;
-  for (const TensorPlan& tensor : plan.tensors())
+  for (const TensorAllocation& tensor : allocation.tensors())
     bytes += static_cast<std::int64_t>(tensor.source->bytes.size());
   return bytes;
 }
@@ -101,7 +101,7 @@ constexpr std::int64_t kAhead = std::int64_t{8} << 20;
 
 /// Bytes that a tensor takes while it is prepared: its packed ones, its change, or tables of
 /// planes.
-std::int64_t held_ahead(const TensorPlan& tensor) {
+std::int64_t held_ahead(const TensorAllocation& tensor) {
   constexpr std::int64_t kTables = std::int64_t{1} << 18;
   const auto bytes = static_cast<std::int64_t>(tensor.source->bytes.size());
   if (tensor.match.blocks) return 3 * bytes;  // as they are made, their scales, and the section
@@ -110,36 +110,36 @@ std::int64_t held_ahead(const TensorPlan& tensor) {
 
 }  // namespace
 
-WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
+WeightsStore::WeightsStore(const BitAllocation& allocation, const WeightsOptions& options,
                            const std::filesystem::path& folder, std::string settings,
                            KeptParts* kept)
-    : plan_(plan),
+    : allocation_(allocation),
       options_(options),
       kept_(kept),
       writer_(options.arch, std::move(settings)),
       counts_stripes_(options.small_where_it_pays) {
-  errors_.resize(plan.tensors().size());
-  nudges_.resize(plan.tensors().size());
-  exact_.resize(plan.tensors().size());
-  profiles_.assign(plan.tensors().size(), plan.profile());
-  placed_.resize(plan.tensors().size());
-  asked_.resize(plan.tensors().size());
+  errors_.resize(allocation.tensors().size());
+  nudges_.resize(allocation.tensors().size());
+  exact_.resize(allocation.tensors().size());
+  profiles_.assign(allocation.tensors().size(), allocation.profile());
+  placed_.resize(allocation.tensors().size());
+  asked_.resize(allocation.tensors().size());
   std::vector<std::string> digests;
   for (const BaseModel& base : options.bases) digests.push_back(base.digest());
   writer_.set_bases(std::move(digests));
-  writer_.set_profile(plan.profile());
-  writer_.set_threads(plan.threads());
-  if (plan.profile() == CodecProfile::kLanes || bytes_of(plan) > kInMemory)
+  writer_.set_profile(allocation.profile());
+  writer_.set_threads(allocation.threads());
+  if (allocation.profile() == CodecProfile::kLanes || bytes_of(allocation) > kInMemory)
     writer_.spool_in(folder);
   std::vector<std::int64_t> sizes;
-  for (const TensorPlan& tensor : plan.tensors()) sizes.push_back(held_ahead(tensor));
-  Lookahead<Prepared> ahead(plan.threads(), std::move(sizes), plan.threads() * kAhead,
-                            [&](std::size_t i) { return prepare(plan.tensors()[i]); });
-  for (const TensorPlan& tensor : plan.tensors()) add(tensor, ahead.next());
+  for (const TensorAllocation& tensor : allocation.tensors()) sizes.push_back(held_ahead(tensor));
+  Lookahead<Prepared> ahead(allocation.threads(), std::move(sizes), allocation.threads() * kAhead,
+                            [&](std::size_t i) { return prepare(allocation.tensors()[i]); });
+  for (const TensorAllocation& tensor : allocation.tensors()) add(tensor, ahead.next());
   if (options.statistics) find_biases();
 }
 
-WeightsStore::Prepared WeightsStore::prepare(const TensorPlan& tensor) const {
+WeightsStore::Prepared WeightsStore::prepare(const TensorAllocation& tensor) const {
   const TensorEntry& source = *tensor.source;
   const bool elsewhere =
       tensor.tied || tensor.unchanged || tensor.constant || tensor.kind == WeightKind::kMatrix;
@@ -160,7 +160,7 @@ WeightsStore::Prepared WeightsStore::prepare(const TensorPlan& tensor) const {
 }
 
 /// What changed since a base; the tensor packed, where that was found to be smaller.
-WeightsStore::Prepared WeightsStore::changed(const TensorPlan& tensor) const {
+WeightsStore::Prepared WeightsStore::changed(const TensorAllocation& tensor) const {
   if (!tensor.match.blocks && !tensor.match.namesake) return {.change = changed_pieces(tensor)};
   const TensorEntry& source = *tensor.source;
   std::vector<std::byte> section;
@@ -173,27 +173,30 @@ WeightsStore::Prepared WeightsStore::changed(const TensorPlan& tensor) const {
     section = encode_change(source.dtype, source.shape, before.bytes, source.bytes);
     release_pages(before.bytes);
   }
-  if (auto alone = smaller_alone(section.size(), source, plan_.profile()))
+  if (auto alone = smaller_alone(section.size(), source, allocation_.profile()))
     return {.packed = std::move(alone)};
   return {.change = Change{{}, {std::move(section)}}};
 }
 
 /// How blocks follow from the tensor that they were quantized from; nothing where they do not.
-std::optional<std::vector<std::byte>> WeightsStore::made_blocks(const TensorPlan& tensor) const {
+std::optional<std::vector<std::byte>> WeightsStore::made_blocks(
+    const TensorAllocation& tensor) const {
   const TensorEntry& source = *tensor.source;
   const auto& [base, before] = *tensor.match.blocks;
   const std::size_t blocks =
       source.bytes.size() / gguf::find_block_layout(source.block_type)->bytes;
   // Large ones are made alone, others side by side.
-  const int threads = held_ahead(tensor) > plan_.threads() * kAhead ? plan_.threads() : 1;
+  const int threads =
+      held_ahead(tensor) > allocation_.threads() * kAhead ? allocation_.threads() : 1;
   return pack_requantized(source.bytes, source.block_type,
                           base_values(options_.bases[base], before, source, 0, blocks), threads);
 }
 
-void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
+void WeightsStore::add(const TensorAllocation& tensor, Prepared prepared) {
   const TensorEntry& source = *tensor.source;
   Packed& packed = prepared.packed;
-  if (tensor.tied) return writer_.add_tied(source.name, plan_.tensors()[*tensor.tied].source->name);
+  if (tensor.tied)
+    return writer_.add_tied(source.name, allocation_.tensors()[*tensor.tied].source->name);
   if (tensor.unchanged)
     return writer_.add_base(source.name, source.dtype, source.shape,
                             tensor.match.namesake.value_or(0));
@@ -204,7 +207,7 @@ void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
   if (tensor.kind == WeightKind::kMatrix) {
     // Its place in the order; the integers follow.
     CodedValues empty{.grid = tensor.grid, .axis = tensor.axis, .on_base = tensor.base != nullptr};
-    if (plan_.profile() == CodecProfile::kLanes)
+    if (allocation_.profile() == CodecProfile::kLanes)
       return writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
     empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
     return writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
@@ -220,7 +223,7 @@ void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
   }
 }
 
-void WeightsStore::add_change(const TensorPlan& tensor, Change change) {
+void WeightsStore::add_change(const TensorAllocation& tensor, Change change) {
   const TensorEntry& source = *tensor.source;
   if (tensor.match.blocks) {
     const auto& [base, before] = *tensor.match.blocks;
@@ -236,7 +239,8 @@ void WeightsStore::add_change(const TensorPlan& tensor, Change change) {
 }
 
 /// Of pieces; those whose change is not smaller are stored by themselves.
-std::optional<WeightsStore::Change> WeightsStore::changed_pieces(const TensorPlan& tensor) const {
+std::optional<WeightsStore::Change> WeightsStore::changed_pieces(
+    const TensorAllocation& tensor) const {
   const TensorEntry& source = *tensor.source;
   const auto width = static_cast<std::size_t>(dtype_bits(source.dtype) / 8);
   std::vector<TensorPiece> pieces;
@@ -255,7 +259,7 @@ std::optional<WeightsStore::Change> WeightsStore::changed_pieces(const TensorPla
                               .shape = {piece.elements},
                               .bytes = bytes,
                               .block_type = source.block_type};
-      if (smaller_alone(section.size(), alone, plan_.profile()))
+      if (smaller_alone(section.size(), alone, allocation_.profile()))
         piece = {.elements = piece.elements};
     }
     found = found || piece.source != TensorPiece::Source::kNone;
@@ -283,9 +287,9 @@ std::span<const std::byte> WeightsStore::source_of(const TensorPiece& piece,
 }
 
 /// Codes integers that tell a tensor exactly, if they are smaller than other packings.
-bool WeightsStore::add_integers(const TensorPlan& tensor, Packed& packed) {
+bool WeightsStore::add_integers(const TensorAllocation& tensor, Packed& packed) {
   const TensorEntry& source = *tensor.source;
-  const bool large = plan_.profile() == CodecProfile::kLanes && !is_real(source.dtype) &&
+  const bool large = allocation_.profile() == CodecProfile::kLanes && !is_real(source.dtype) &&
                      source.block_type == 0 && source.bytes.size() >= kLargeTensor &&
                      !has_repeats(source.bytes);
   if (large) return add_large(source);
@@ -294,7 +298,7 @@ bool WeightsStore::add_integers(const TensorPlan& tensor, Packed& packed) {
 
 /// A sample decides, and no integers of the whole tensor are made.
 bool WeightsStore::add_large(const TensorEntry& source) {
-  const std::optional<PackedNumbers> numbers = packed_numbers(source, plan_.threads());
+  const std::optional<PackedNumbers> numbers = packed_numbers(source, allocation_.threads());
   if (!numbers) return false;
   writer_.add_coded_section(source.name, source.dtype, source.shape, numbers->form, {});
   writer_.update_packed(source.name, numbers->form, numbers->blocks);
@@ -304,14 +308,14 @@ bool WeightsStore::add_large(const TensorEntry& source) {
 /// Codes an integer type, if that is smaller than zstd's result.
 bool WeightsStore::add_whole(const TensorEntry& source, Packed& packed) {
   if (source.block_type != 0 && source.bytes.size() > kFewBlocks) return false;
-  std::optional<CodedValues> values = whole_numbers(source, plan_.profile());
+  std::optional<CodedValues> values = whole_numbers(source, allocation_.profile());
   if (!values) return false;
   if (!packed) packed = packed_alone(source);
   return add_smaller(source, *std::move(values), packed->first.size());
 }
 
 /// The same of a tensor of few values.
-bool WeightsStore::add_levels(const TensorPlan& tensor, Packed& packed) {
+bool WeightsStore::add_levels(const TensorAllocation& tensor, Packed& packed) {
   const TensorEntry& source = *tensor.source;
   if (!tensor.levels) return false;
   std::optional<CodedValues> values = coded_levels(*tensor.levels, source, numbers_of(source));
@@ -319,7 +323,7 @@ bool WeightsStore::add_levels(const TensorPlan& tensor, Packed& packed) {
   // Where values follow no scale, the frequency of a level tells more than its place.
   if (values->levels.palette > 0) {
     CodedValues moved = in_order_of_frequency(*values, *tensor.levels);
-    if (coded_bytes(moved, plan_.profile()) < coded_bytes(*values, plan_.profile()))
+    if (coded_bytes(moved, allocation_.profile()) < coded_bytes(*values, allocation_.profile()))
       values = std::move(moved);
   }
   if (!packed) packed = packed_alone(source);
@@ -329,8 +333,8 @@ bool WeightsStore::add_levels(const TensorPlan& tensor, Packed& packed) {
 bool WeightsStore::add_smaller(const TensorEntry& source, CodedValues values, std::size_t packed) {
   if (are_noise(values.integers, packed)) return false;
   // In a file its tables are shared with others', which those of a section by itself are not.
-  if (coded_bytes(values, plan_.profile()) >= static_cast<double>(packed)) return false;
-  if (plan_.profile() == CodecProfile::kSmall)
+  if (coded_bytes(values, allocation_.profile()) >= static_cast<double>(packed)) return false;
+  if (allocation_.profile() == CodecProfile::kSmall)
     writer_.add_coded(source.name, source.dtype, source.shape, std::move(values));
   else
     writer_.add_coded_section(source.name, source.dtype, source.shape, values,
@@ -338,10 +342,10 @@ bool WeightsStore::add_smaller(const TensorEntry& source, CodedValues values, st
   return true;
 }
 
-std::optional<CodedValues> WeightsStore::short_floats(const TensorPlan& tensor,
+std::optional<CodedValues> WeightsStore::short_floats(const TensorAllocation& tensor,
                                                       const std::vector<float>& numbers) const {
   if (!fits_short_floats(numbers)) return {};
-  CodedValues values = float_coded(tensor.grid, numbers, vector_bits(plan_, options_));
+  CodedValues values = float_coded(tensor.grid, numbers, vector_bits(allocation_, options_));
   const double most = options_.max_error.value_or(kMostRelativeError) * tensor.share;
   while (relative_error(numbers, coded_floats(values)) > most) {
     if (values.mantissa_bits == kMaxMantissaBits) return {};
@@ -350,14 +354,14 @@ std::optional<CodedValues> WeightsStore::short_floats(const TensorPlan& tensor,
   return values;
 }
 
-bool WeightsStore::add_vector(const TensorPlan& tensor) {
+bool WeightsStore::add_vector(const TensorAllocation& tensor) {
   const TensorEntry& source = *tensor.source;
   std::optional<CodedValues> values = short_floats(tensor, numbers_of(source));
   if (!values) return false;
-  if (plan_.profile() == CodecProfile::kSmall) {
+  if (allocation_.profile() == CodecProfile::kSmall) {
     writer_.add_coded(source.name, source.dtype, source.shape, *std::move(values));
   } else {
-    if (coded_bytes(*values, plan_.profile()) >= static_cast<double>(source.bytes.size()))
+    if (coded_bytes(*values, allocation_.profile()) >= static_cast<double>(source.bytes.size()))
       return false;
     writer_.add_coded_section(source.name, source.dtype, source.shape, *values,
                               encode_section(*values));
@@ -367,14 +371,14 @@ bool WeightsStore::add_vector(const TensorPlan& tensor) {
 }
 
 StepMatrix WeightsStore::matrix_of(std::size_t i) const {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   IntegerGrid grid = tensor.grid;
   grid.lanes = profiles_[i] == CodecProfile::kLanes;
   return {grid, tensor.numbers(), tensor.facts.row_steps, tensor.facts.sizes};
 }
 
 void WeightsStore::put_exactly(std::size_t i) {
-  const TensorEntry& source = *plan_.tensors()[i].source;
+  const TensorEntry& source = *allocation_.tensors()[i].source;
   exact_[i] = 1;
   errors_[i] = 0;
   placed_[i].reset();
@@ -383,7 +387,7 @@ void WeightsStore::put_exactly(std::size_t i) {
 }
 
 void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key) {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   values.axis = tensor.axis;
   values.on_base = tensor.base != nullptr;
   if (options_.sequential) {
@@ -391,7 +395,7 @@ void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key
     const std::lock_guard lock(mutex_);
     shown_[i] = std::move(decoded);
   }
-  if (plan_.profile() == CodecProfile::kSmall) {
+  if (allocation_.profile() == CodecProfile::kSmall) {
     const std::lock_guard lock(mutex_);
     return writer_.update_coded(tensor.source->name, std::move(values));
   }
@@ -413,8 +417,8 @@ void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key
 
 void WeightsStore::put_packed(std::size_t i, CodedValues form,
                               const std::vector<PackedBlock>& blocks, const std::string& key) {
-  form.axis = plan_.tensors()[i].axis;
-  form.on_base = plan_.tensors()[i].base != nullptr;
+  form.axis = allocation_.tensors()[i].axis;
+  form.on_base = allocation_.tensors()[i].base != nullptr;
   placed_[i] = Placed{form.step, counts_stripes_ ? bytes_in_stripes(i, form, blocks) : 0};
   if (!key.empty()) {
     KeptParts::Part part{form.step, errors_[i], {}, !form.row_steps.empty()};
@@ -423,14 +427,14 @@ void WeightsStore::put_packed(std::size_t i, CodedValues form,
     kept_->add(key, part);
   }
   const std::lock_guard lock(mutex_);
-  writer_.update_packed(plan_.tensors()[i].source->name, form, blocks);
+  writer_.update_packed(allocation_.tensors()[i].source->name, form, blocks);
 }
 
 /// In a file, whose tables are shared: its stripes, without the states where others share the
 /// stripe too, and a bit or so for the class of a line or column.
 double WeightsStore::bytes_in_stripes(std::size_t i, const CodedValues& form,
                                       const std::vector<PackedBlock>& blocks) const {
-  const TensorEntry& source = *plan_.tensors()[i].source;
+  const TensorEntry& source = *allocation_.tensors()[i].source;
   ArtifactTensor tensor;
   tensor.dtype = source.dtype;
   tensor.shape = source.shape;
@@ -454,7 +458,7 @@ double WeightsStore::bytes_in_stripes(std::size_t i, const CodedValues& form,
 }
 
 std::optional<double> WeightsStore::gain_of_small(std::size_t i, int threads) const {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   if (!placed_[i] || tensor.model || tensor.second || !fits_small({&tensor.grid, 1}) ||
       tensor.facts.numbers > kMaxSmallIntegers)
     return {};

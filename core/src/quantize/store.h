@@ -1,5 +1,5 @@
 #pragma once
-/// Puts the tensors of a plan into a file.
+/// Puts the tensors of an allocation into a file.
 
 #include <map>
 #include <memory>
@@ -10,20 +10,22 @@
 
 #include "artifact/integers/packed_blocks.h"
 #include "gbcompress/artifact.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "quantize/kept_parts.h"
 
 namespace gbcompress {
 
 /// Whether making integers of all matrices once takes long.
-inline bool takes_long(const WeightsPlan& plan) { return plan.matrix_numbers() > 20'000'000; }
+inline bool takes_long(const BitAllocation& allocation) {
+  return allocation.matrix_numbers() > 20'000'000;
+}
 
 class WeightsStore {
  public:
   /// Adds all tensors in their order; matrices have no integers before one of the others is called.
   /// @param folder  where large content waits
   /// @param kept    takes matrices, and has those of an earlier run; or null
-  WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
+  WeightsStore(const BitAllocation& allocation, const WeightsOptions& options,
                const std::filesystem::path& folder, std::string settings,
                KeptParts* kept = nullptr);
 
@@ -41,7 +43,7 @@ class WeightsStore {
   /// Makes steps of single matrices finer after place(x), those first whose steps a smaller x would
   /// change first, while the file has at most `wanted` bytes. @return bytes of the file
   std::int64_t fill(double x, std::int64_t wanted);
-  /// Encodes about one twelfth of them at x. @return their bytes over the plan's estimate, or
+  /// Encodes about one twelfth of them at x. @return their bytes over the allocation's estimate, or
   /// nothing without a matrix to encode
   std::optional<double> trial(double x);
   /// The coarsest steps of which no matrix loses more than that.
@@ -84,23 +86,24 @@ class WeightsStore {
     std::shared_ptr<const PlanesWriter> planes;  ///< of one that is packed stripe by stripe
     std::optional<Change> change;                ///< where that is smaller
   };
-  Prepared prepare(const TensorPlan& tensor) const;
-  Prepared changed(const TensorPlan& tensor) const;
-  std::optional<std::vector<std::byte>> made_blocks(const TensorPlan& tensor) const;
-  std::optional<Change> changed_pieces(const TensorPlan& tensor) const;
-  void add(const TensorPlan& tensor, Prepared prepared);
-  void add_change(const TensorPlan& tensor, Change change);
+  Prepared prepare(const TensorAllocation& tensor) const;
+  Prepared changed(const TensorAllocation& tensor) const;
+  std::optional<std::vector<std::byte>> made_blocks(const TensorAllocation& tensor) const;
+  std::optional<Change> changed_pieces(const TensorAllocation& tensor) const;
+  void add(const TensorAllocation& tensor, Prepared prepared);
+  void add_change(const TensorAllocation& tensor, Change change);
   /// What a piece of a tensor is the change since.
   std::span<const std::byte> source_of(const TensorPiece& piece, const TensorEntry& source) const;
-  bool add_integers(const TensorPlan& tensor, Packed& packed);
+  bool add_integers(const TensorAllocation& tensor, Packed& packed);
   bool add_large(const TensorEntry& source);
   bool add_whole(const TensorEntry& source, Packed& packed);
-  bool add_levels(const TensorPlan& tensor, Packed& packed);
+  bool add_levels(const TensorAllocation& tensor, Packed& packed);
   /// Adds integers that tell a tensor exactly, unless `packed` bytes are no more than they take.
   bool add_smaller(const TensorEntry& source, CodedValues values, std::size_t packed);
-  bool add_vector(const TensorPlan& tensor);
-  /// Short floats, exact enough for the plan; nothing where the tensor is to be stored as it is.
-  std::optional<CodedValues> short_floats(const TensorPlan& tensor,
+  bool add_vector(const TensorAllocation& tensor);
+  /// Short floats, exact enough for the allocation; nothing where the tensor is to be stored as it
+  /// is.
+  std::optional<CodedValues> short_floats(const TensorAllocation& tensor,
                                           const std::vector<float>& numbers) const;
   /// @param sizes  [tensors] numbers of those that are taken, else 0
   void for_matrices(const std::vector<std::int64_t>& sizes,
@@ -128,12 +131,13 @@ class WeightsStore {
   void put_exactly(std::size_t i);
   /// The step's integers and the relative squared error that decoding them gives; more than it
   /// where a row loses too much.
-  StepMatrix::Chosen choose(const TensorPlan& tensor, const StepMatrix& matrix, int step,
+  StepMatrix::Chosen choose(const TensorAllocation& tensor, const StepMatrix& matrix, int step,
                             int threads) const;
   /// The coarsest step whose error is at most that, or nothing.
-  std::optional<StepMatrix::Chosen> coarsest(const TensorPlan& tensor, const StepMatrix& matrix,
-                                             double max_error, int threads) const;
-  StepMatrix::Chosen smallest(const TensorPlan& tensor, const StepMatrix& matrix,
+  std::optional<StepMatrix::Chosen> coarsest(const TensorAllocation& tensor,
+                                             const StepMatrix& matrix, double max_error,
+                                             int threads) const;
+  StepMatrix::Chosen smallest(const TensorAllocation& tensor, const StepMatrix& matrix,
                               StepMatrix::Chosen best, double max_error) const;
   double total() const;
   void place_pieces(std::size_t i, int step, const std::string& key, int threads);
@@ -173,14 +177,14 @@ class WeightsStore {
   bool is_worse_than_zeros(const RoundingModel& model, const std::vector<Rounded>& made,
                            const std::vector<std::vector<float>>& stored, std::size_t row) const;
   /// Offsets of the steps of rows where nothing has been rounded yet; empty: none.
-  std::vector<std::int32_t> first_row_steps(const TensorPlan& tensor, int step) const;
+  std::vector<std::int32_t> first_row_steps(const TensorAllocation& tensor, int step) const;
   /// What the mean error of a matrix adds to its bias.
   /// @param stored  what its integers stand for
   void correct_bias(const Target& target, const std::vector<float>& stored);
   void find_biases();
   void put_biases();
 
-  const WeightsPlan& plan_;
+  const BitAllocation& allocation_;
   const WeightsOptions& options_;
   KeptParts* const kept_;
   ArtifactWriter writer_;

@@ -76,22 +76,22 @@ std::string bias_of(const std::string& name) {
 
 void WeightsStore::find_biases() {
   std::map<std::string, std::size_t> vectors;
-  for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
-    const TensorPlan& tensor = plan_.tensors()[i];
+  for (std::size_t i = 0; i < allocation_.tensors().size(); ++i) {
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     if (coded_vectors_.contains(tensor.source->name)) vectors[tensor.source->name] = i;
   }
-  for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
-    const TensorPlan& tensor = plan_.tensors()[i];
+  for (std::size_t i = 0; i < allocation_.tensors().size(); ++i) {
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     if (!tensor.model || !tensor.model->has_feedback() || tensor.model->input_mean.empty())
       continue;
     const auto bias = vectors.find(bias_of(tensor.source->name));
-    if (bias != vectors.end() && plan_.tensors()[bias->second].elements() == tensor.grid.rows)
+    if (bias != vectors.end() && allocation_.tensors()[bias->second].elements() == tensor.grid.rows)
       biases_[i] = bias->second;
   }
 }
 
 WeightsStore::Target WeightsStore::target_of(std::size_t i) const {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   const std::vector<float>& mean = tensor.model->input_mean;
   return {i, *tensor.model, tensor.numbers(), mean, mean};
 }
@@ -99,7 +99,7 @@ WeightsStore::Target WeightsStore::target_of(std::size_t i) const {
 void WeightsStore::correct_bias(const Target& target, const std::vector<float>& stored) {
   const auto bias = biases_.find(target.tensor);
   if (bias == biases_.end()) return;
-  const IntegerGrid& grid = plan_.tensors()[target.tensor].grid;
+  const IntegerGrid& grid = allocation_.tensors()[target.tensor].grid;
   const auto rows = static_cast<std::size_t>(grid.rows), cols = static_cast<std::size_t>(grid.cols);
   const std::size_t rows_of_group = rows / target.model.groups.size();
   std::vector<float> correction(rows);
@@ -120,7 +120,7 @@ void WeightsStore::correct_bias(const Target& target, const std::vector<float>& 
 
 void WeightsStore::put_biases() {
   for (const auto& [i, correction] : corrections_) {
-    const TensorPlan& tensor = plan_.tensors()[i];
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     std::vector<float> numbers = numbers_of(*tensor.source);
     for (std::size_t row = 0; row < numbers.size(); ++row) numbers[row] += correction[row];
     if (auto values = short_floats(tensor, numbers)) put(i, *std::move(values));
@@ -128,7 +128,8 @@ void WeightsStore::put_biases() {
   corrections_.clear();
 }
 
-std::vector<std::int32_t> WeightsStore::first_row_steps(const TensorPlan& tensor, int step) const {
+std::vector<std::int32_t> WeightsStore::first_row_steps(const TensorAllocation& tensor,
+                                                        int step) const {
   const std::vector<std::int32_t>& asked = tensor.facts.row_steps;
   if (!tensor.assumed) return asked;
   std::vector<std::int32_t> steps = asked;
@@ -147,31 +148,31 @@ std::vector<std::int32_t> WeightsStore::first_row_steps(const TensorPlan& tensor
 std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
     const Target& target, double x, const std::vector<std::int32_t>& row_steps, int threads) const {
   const std::size_t i = target.tensor;
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   const RoundingModel& model = target.model;
   const auto step_of = [&](std::size_t at, std::span<const float> values) {
-    const TensorPlan& of = plan_.tensors()[at];
+    const TensorAllocation& of = allocation_.tensors()[at];
     return std::max(of.step(x) + nudges_[at], finest_step(values, of.grid.cols, row_steps));
   };
-  const auto grid_of = [&](const TensorPlan& of) {
+  const auto grid_of = [&](const TensorAllocation& of) {
     IntegerGrid grid = of.grid;
     grid.dependent = model.order != nullptr;
-    grid.lanes = grid.dependent && plan_.profile() == CodecProfile::kLanes;
+    grid.lanes = grid.dependent && allocation_.profile() == CodecProfile::kLanes;
     return grid;
   };
   const IntegerGrid grid = grid_of(tensor);
   std::vector<float> values = target.numbers;
   Rounding rounding{.step = step_of(i, values),
                     .row_steps = row_steps,
-                    .weight = takes_long(plan_) ? 1 : tensor.weight(x),
+                    .weight = takes_long(allocation_) ? 1 : tensor.weight(x),
                     .threads = threads,
-                    .paths = takes_long(plan_) ? kFewPaths : 0};
+                    .paths = takes_long(allocation_) ? kFewPaths : 0};
   std::vector<Rounded> made;
   if (!model.second) {
     made.push_back({i, round_within(grid, values, model, rounding), std::move(values)});
     return made;
   }
-  const TensorPlan& second = plan_.tensors()[*model.second];
+  const TensorAllocation& second = allocation_.tensors()[*model.second];
   std::vector<float> others = second.numbers();
   const int apart = step_of(*model.second, others) - rounding.step;
   IntegerGrid both = grid;
@@ -211,18 +212,18 @@ bool WeightsStore::is_worse_than_zeros(const RoundingModel& model, const std::ve
 }
 
 bool WeightsStore::rounds_pieces(std::size_t i) const {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   return tensor.grid.size() > kManyNumbers && !options_.sequential && !biases_.contains(i) &&
          MatrixPieces::fits(tensor) && MatrixPieces::independent(*tensor.model);
 }
 
 void WeightsStore::place_calibrated_pieces(std::size_t i, double x, int threads) {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   const int asked = tensor.step(x) + nudges_[i];
   const std::vector<std::int32_t> row_steps = first_row_steps(tensor, asked);
   const Rounding rounding{.step = std::max(asked, finest_step(tensor.facts.sizes, row_steps)),
                           .row_steps = row_steps,
-                          .weight = takes_long(plan_) ? 1 : tensor.weight(x),
+                          .weight = takes_long(allocation_) ? 1 : tensor.weight(x),
                           .paths = kFewPaths};
   MatrixPieces::Chosen chosen =
       MatrixPieces(tensor).round({.model = *tensor.model,
@@ -237,7 +238,7 @@ void WeightsStore::place_calibrated_pieces(std::size_t i, double x, int threads)
 
 void WeightsStore::place_calibrated(const Target& target, double x, int threads) {
   const std::size_t i = target.tensor;
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   // With statistics a row may become zeros, and its own error may be larger than the row where the
   // outputs are nearer for it; without them it may lose no more than any row.
   const double most = tensor.assumed ? kMostRelativeError : kMostWithData;
@@ -251,7 +252,7 @@ void WeightsStore::place_calibrated(const Target& target, double x, int threads)
       return tensor.assumed || is_worse_than_zeros(target.model, made, stored, row);
     };
     for (std::size_t n = 0; n < made.size(); ++n) {
-      const std::vector<RowSize>& sizes = plan_.tensors()[made[n].tensor].facts.sizes;
+      const std::vector<RowSize>& sizes = allocation_.tensors()[made[n].tensor].facts.sizes;
       const RoundedRows rounded{made[n].coded, sizes, made[n].numbers, stored[n]};
       finer = finer_rows(rounded, most, counts, row_steps) || finer;
     }

@@ -17,11 +17,11 @@ constexpr int kRounds = 2;
 }  // namespace
 
 std::vector<WeightsStore::Finer> WeightsStore::finer_steps(double x, int by) const {
-  const std::vector<double> now = plan_.expected_bytes(x),
-                            then = plan_.expected_bytes(x - 1.0 * by / kStepsPerOctave);
+  const std::vector<double> now = allocation_.expected_bytes(x),
+                            then = allocation_.expected_bytes(x - 1.0 * by / kStepsPerOctave);
   std::vector<Finer> found;
   for (std::size_t i = 0; i < now.size(); ++i) {
-    const TensorPlan& tensor = plan_.tensors()[i];
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     const bool follows = tensor.sample && !tensor.own_step && !tensor.max_error && !tensor.second &&
                          !exact_[i] && (!tensor.model || !tensor.model->second);
     if (!follows || nudges_[i] != 0 || !(then[i] > now[i])) continue;

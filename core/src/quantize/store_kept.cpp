@@ -9,7 +9,7 @@
 namespace gbcompress {
 
 std::string WeightsStore::key_of(std::size_t i, const char* target, double value) const {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   if (!kept_ || !kept_->active() || profiles_[i] != CodecProfile::kLanes || tensor.base ||
       tensor.model)
     return "";
@@ -33,7 +33,7 @@ bool WeightsStore::put_kept(std::size_t i, const std::string& key) {
   if (key.empty()) return false;
   std::optional<KeptParts::Part> part = kept_->find(key);
   if (!part) return false;
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   CodedValues form;
   form.grid = tensor.grid;
   form.step = part->step;

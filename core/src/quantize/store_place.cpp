@@ -64,7 +64,7 @@ ElementRange range_of(DType dtype) {
 
 /// Whether decoded values have errors that their integers do not show: those of the element type,
 /// or of cosines along the rows.
-bool differs_decoded(const TensorPlan& tensor, bool error_counts) {
+bool differs_decoded(const TensorAllocation& tensor, bool error_counts) {
   const ElementRange range = range_of(tensor.source->dtype);
   return tensor.axis == 0 || (error_counts && range.precision > 0) ||
          static_cast<double>(tensor.facts.largest) > range.largest ||
@@ -73,7 +73,7 @@ bool differs_decoded(const TensorPlan& tensor, bool error_counts) {
 
 /// The relative squared error of what such integers decode to, or that of its worst row where that
 /// is more than it may be.
-double decoded_error(const TensorPlan& tensor, CodedValues values) {
+double decoded_error(const TensorAllocation& tensor, CodedValues values) {
   values.axis = tensor.axis;
   const TensorEntry& source = *tensor.source;
   const std::vector<float> before = numbers_of(source);
@@ -87,7 +87,7 @@ double decoded_error(const TensorPlan& tensor, CodedValues values) {
 
 std::vector<std::int64_t> WeightsStore::matrix_sizes() const {
   std::vector<std::int64_t> sizes;
-  for (const TensorPlan& tensor : plan_.tensors())
+  for (const TensorAllocation& tensor : allocation_.tensors())
     sizes.push_back(tensor.sample ? tensor.facts.numbers : 0);
   return sizes;
 }
@@ -98,14 +98,14 @@ void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& bod
 
 void WeightsStore::for_matrices(const std::vector<std::int64_t>& sizes,
                                 const std::function<void(std::size_t, int)>& body) {
-  for_bounded(sizes, plan_.threads(), [&](std::size_t i, int threads) {
+  for_bounded(sizes, allocation_.threads(), [&](std::size_t i, int threads) {
     if (sizes[i] == 0) return;
     body(i, threads);
-    release_pages(plan_.tensors()[i].source->bytes);
+    release_pages(allocation_.tensors()[i].source->bytes);
   });
 }
 
-StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
+StepMatrix::Chosen WeightsStore::choose(const TensorAllocation& tensor, const StepMatrix& matrix,
                                         int step, int threads) const {
   StepMatrix::Chosen chosen = matrix.choose(step, options_.quantizer, threads);
   if (!tensor.base && differs_decoded(tensor, options_.max_error.has_value()))
@@ -118,7 +118,7 @@ StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatr
 }
 
 void WeightsStore::place_one(std::size_t i, double x, int threads) {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
   const int step = tensor.step(x) + nudges_[i];
   if (tensor.max_error) {
@@ -126,7 +126,7 @@ void WeightsStore::place_one(std::size_t i, double x, int threads) {
     return;
   }
   const bool calibrated = tensor.model && tensor.model->has_feedback();
-  const bool step_decides = !calibrated || (takes_long(plan_) && !tensor.model->second);
+  const bool step_decides = !calibrated || (takes_long(allocation_) && !tensor.model->second);
   if (step_decides && std::exchange(asked_[i], step) == step) return;
   if (calibrated && rounds_pieces(i)) return place_calibrated_pieces(i, x, threads);
   if (calibrated) return place_calibrated(target_of(i), x, threads);
@@ -148,7 +148,7 @@ void WeightsStore::place_one(std::size_t i, double x, int threads) {
 }
 
 void WeightsStore::place_pieces(std::size_t i, int step, const std::string& key, int threads) {
-  const MatrixPieces matrix(plan_.tensors()[i]);
+  const MatrixPieces matrix(allocation_.tensors()[i]);
   MatrixPieces::Chosen chosen =
       chosen_within(kMostRelativeError, step, matrix.finest(), -1,
                     [&](int k) { return matrix.choose(k, options_.quantizer, threads); });
@@ -169,7 +169,7 @@ std::optional<double> WeightsStore::trial(double x) {
   std::int64_t seen = 0, taken = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     seen += sizes[i];
-    const TensorPlan& tensor = plan_.tensors()[i];
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     const bool take = kTrial * (taken + sizes[i]) <= seen && !tensor.second &&
                       (!tensor.model || !tensor.model->second);
     taken += take ? sizes[i] : 0;
@@ -179,7 +179,7 @@ std::optional<double> WeightsStore::trial(double x) {
   const bool counted = std::exchange(counts_stripes_, true);
   for_matrices(sizes, [&](std::size_t i, int threads) { place_one(i, x, threads); });
   counts_stripes_ = counted;
-  const std::vector<double> expected = plan_.expected_bytes(x);
+  const std::vector<double> expected = allocation_.expected_bytes(x);
   double bytes = 0, estimate = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) continue;
@@ -190,7 +190,7 @@ std::optional<double> WeightsStore::trial(double x) {
   return bytes / estimate;
 }
 
-std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tensor,
+std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorAllocation& tensor,
                                                          const StepMatrix& matrix, double max_error,
                                                          int threads) const {
   // Rounding to the element type makes errors jump from step to step.
@@ -228,7 +228,7 @@ std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tenso
 
 /// Of the step found and finer ones the integers that take the fewest bytes: in a tiny matrix those
 /// of a coarser step may take more, with offsets of rows.
-StepMatrix::Chosen WeightsStore::smallest(const TensorPlan& tensor, const StepMatrix& matrix,
+StepMatrix::Chosen WeightsStore::smallest(const TensorAllocation& tensor, const StepMatrix& matrix,
                                           StepMatrix::Chosen best, double max_error) const {
   const auto bits_of = [](const CodedValues& values) {
     IntegerEncoder encoder(CodecProfile::kSmall);
@@ -249,7 +249,7 @@ StepMatrix::Chosen WeightsStore::smallest(const TensorPlan& tensor, const StepMa
 }
 
 void WeightsStore::place_within(std::size_t i, double asked, int threads) {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   double max_error = asked * tensor.share;
   // Cosines are rounded to float32 twice.
   if (tensor.axis >= 0) max_error *= kCosineRoom;
@@ -260,7 +260,8 @@ void WeightsStore::place_within(std::size_t i, double asked, int threads) {
   auto best = coarsest(tensor, matrix, max_error, threads);
   // No step, or one that is exact.
   if (!best || (best->relative_error == 0 && !tensor.base)) return put_exactly(i);
-  if (plan_.matrix_numbers() <= kTiny && plan_.profile() == CodecProfile::kSmall && !tensor.base)
+  if (allocation_.matrix_numbers() <= kTiny && allocation_.profile() == CodecProfile::kSmall &&
+      !tensor.base)
     best = smallest(tensor, matrix, *std::move(best), max_error);
   errors_[i] = best->relative_error;
   put(i, std::move(best->values), key);
@@ -270,7 +271,7 @@ std::int64_t WeightsStore::place_error(double asked) {
   for_matrices([&](std::size_t i, int threads) {
     if (exact_[i]) return;
     asked_[i].reset();
-    const TensorPlan& tensor = plan_.tensors()[i];
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     if (tensor.own_step && !tensor.max_error) return place_one(i, 0, threads);
     place_within(i, tensor.max_error.value_or(asked), threads);
   });
@@ -280,7 +281,7 @@ std::int64_t WeightsStore::place_error(double asked) {
 double WeightsStore::total_error(double x) {
   for_matrices([&](std::size_t i, int threads) {
     if (exact_[i]) return;
-    const TensorPlan& tensor = plan_.tensors()[i];
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     const StepMatrix matrix = matrix_of(i);
     const int k = std::max(tensor.step(x), matrix.finest());
     errors_[i] = matrix.choose(k, options_.quantizer, threads).relative_error;
@@ -291,7 +292,7 @@ double WeightsStore::total_error(double x) {
 double WeightsStore::total() const {
   double error = 0, squares = 0;
   for (std::size_t i = 0; i < errors_.size(); ++i) {
-    const TensorPlan& tensor = plan_.tensors()[i];
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     if (!tensor.sample) continue;
     error += errors_[i] * tensor.facts.squares;
     squares += tensor.facts.squares;
@@ -304,17 +305,18 @@ std::int64_t WeightsStore::place_total(double x, double most) {
   double left = most * kErrorRoom - total_error(x), squares = 0;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < errors_.size(); ++i)
-    if (plan_.tensors()[i].sample) {
+    if (allocation_.tensors()[i].sample) {
       order.push_back(i);
-      squares += plan_.tensors()[i].facts.squares;
+      squares += allocation_.tensors()[i].facts.squares;
     }
   const auto more = [&](std::size_t i) {
-    return kCoarserError * errors_[i] * plan_.tensors()[i].facts.squares / squares;
+    return kCoarserError * errors_[i] * allocation_.tensors()[i].facts.squares / squares;
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return more(a) > more(b); });
   for (const std::size_t i : order) {
-    if (more(i) > left || plan_.tensors()[i].step(x) >= plan_.tensors()[i].coarsest) continue;
+    if (more(i) > left || allocation_.tensors()[i].step(x) >= allocation_.tensors()[i].coarsest)
+      continue;
     left -= more(i);
     nudges_[i] = 1;
   }

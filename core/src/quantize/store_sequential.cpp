@@ -73,19 +73,19 @@ std::vector<float> fitted(const std::vector<float>& weights, const std::vector<f
 }  // namespace
 
 bool WeightsStore::in_sequence(std::size_t i) const {
-  const TensorPlan& tensor = plan_.tensors()[i];
+  const TensorAllocation& tensor = allocation_.tensors()[i];
   return tensor.model && !tensor.assumed && !tensor.second && !tensor.model->second &&
          tensor.model->groups.size() == 1 && tensor.model->groups[0].columns && !exact_[i];
 }
 
 void WeightsStore::show_placed() {
   const auto put = [&](std::size_t i, const std::vector<float>& numbers) {
-    options_.sequential->put(plan_.tensors()[i].source->name, numbers);
+    options_.sequential->put(allocation_.tensors()[i].source->name, numbers);
   };
   for (const auto& [i, numbers] : shown_) put(i, numbers);
   // A model may hold copies of what is stored once.
-  for (std::size_t i = 0; i < plan_.tensors().size(); ++i)
-    if (const auto owner = plan_.tensors()[i].tied; owner && shown_.contains(*owner))
+  for (std::size_t i = 0; i < allocation_.tensors().size(); ++i)
+    if (const auto owner = allocation_.tensors()[i].tied; owner && shown_.contains(*owner))
       put(i, shown_.at(*owner));
   shown_.clear();
 }
@@ -93,28 +93,29 @@ void WeightsStore::show_placed() {
 void WeightsStore::place_group(const std::string& name, const std::vector<std::size_t>& group,
                                double x) {
   const SequentialInputs inputs = options_.sequential->inputs(name);
-  check(inputs, name, plan_.tensors()[group.front()].grid.cols);
+  check(inputs, name, allocation_.tensors()[group.front()].grid.cols);
   std::vector<OrderedFactor> factors;
-  const auto factor_of = [&](const TensorPlan& tensor) -> const OrderedFactor& {
+  const auto factor_of = [&](const TensorAllocation& tensor) -> const OrderedFactor& {
     std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.grid.cols));
     for (std::size_t j = 0; j < order.size(); ++j) order[j] = static_cast<std::int64_t>(j);
     if (tensor.model->order) order = tensor.model->order->columns;
     for (const OrderedFactor& each : factors)
       if (each.order == order) return each;
     const std::vector<float> moment = gbcompress::ordered(inputs.moment, order);
-    factors.push_back(
-        {order, std::make_shared<const UpperFactor>(std::span<const float>(moment),
-                                                    tensor.grid.cols, kDamp, plan_.threads())});
+    factors.push_back({order, std::make_shared<const UpperFactor>(std::span<const float>(moment),
+                                                                  tensor.grid.cols, kDamp,
+                                                                  allocation_.threads())});
     return factors.back();
   };
   for (const std::size_t i : group) {
-    const TensorPlan& tensor = plan_.tensors()[i];
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     const OrderedFactor& ordered = factor_of(tensor);
     RoundingModel model = *tensor.model;
     model.groups[0].columns = ordered.factor;
-    place_calibrated({i, model, fitted(tensor.numbers(), inputs.cross, ordered, plan_.threads()),
-                      inputs.mean, inputs.mean_before},
-                     x, plan_.threads());
+    place_calibrated(
+        {i, model, fitted(tensor.numbers(), inputs.cross, ordered, allocation_.threads()),
+         inputs.mean, inputs.mean_before},
+        x, allocation_.threads());
   }
   put_biases();
   show_placed();
@@ -122,8 +123,8 @@ void WeightsStore::place_group(const std::string& name, const std::vector<std::s
 
 std::int64_t WeightsStore::place_in_sequence(double x) {
   std::map<std::string, std::size_t, std::less<>> index;
-  for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
-    const TensorPlan& tensor = plan_.tensors()[i];
+  for (std::size_t i = 0; i < allocation_.tensors().size(); ++i) {
+    const TensorAllocation& tensor = allocation_.tensors()[i];
     const std::size_t owner = tensor.tied.value_or(i);
     if (in_sequence(owner)) index[tensor.source->name] = owner;
   }

@@ -23,7 +23,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "quantize/change.h"
 
 namespace gbcompress {

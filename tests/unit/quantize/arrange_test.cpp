@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "gbcompress/decode.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "support/made_tensors.h"
 
 namespace gbcompress {

@@ -18,9 +18,9 @@ constexpr std::int64_t kRows = 9000, kCols = 128;  // two pieces
 constexpr std::size_t kZeroRow = 500, kLargeRow = 8500;
 
 /// A row of zeros, and one whose values are far below its outlier.
-class Planned {
+class Allocated {
  public:
-  Planned() : values_(normals(kRows * kCols, 7)) {
+  Allocated() : values_(normals(kRows * kCols, 7)) {
     std::fill_n(values_.begin() + kZeroRow * kCols, kCols, 0.0f);
     for (std::size_t j = 0; j < kCols; ++j) values_[kLargeRow * kCols + j] *= 1e-3f;
     values_[kLargeRow * kCols + 17] = 30;
@@ -28,18 +28,19 @@ class Planned {
                .dtype = DType::kF32,
                .shape = {kRows, kCols},
                .bytes = std::as_bytes(std::span(values_))};
-    plan_.source = &source_;
-    plan_.kind = WeightKind::kMatrix;
-    plan_.grid = {kRows, kCols, 0};
-    plan_.facts = matrix_facts(plan_.grid, sizes_of_rows(plan_.grid, values_), false);
-    plan_.grid.lanes = true;
+    allocation_.source = &source_;
+    allocation_.kind = WeightKind::kMatrix;
+    allocation_.grid = {kRows, kCols, 0};
+    allocation_.facts =
+        matrix_facts(allocation_.grid, sizes_of_rows(allocation_.grid, values_), false);
+    allocation_.grid.lanes = true;
     for (const double value : moments(kCols, kCols + 20, 3))
       statistics_.input_moment.push_back(static_cast<float>(value));
   }
-  const TensorPlan& plan() const { return plan_; }
+  const TensorAllocation& allocation() const { return allocation_; }
   const std::vector<float>& values() const { return values_; }
   IntegerGrid grid(bool dependent) const {
-    IntegerGrid grid = plan_.grid;
+    IntegerGrid grid = allocation_.grid;
     grid.dependent = grid.lanes = dependent;
     return grid;
   }
@@ -64,7 +65,7 @@ class Planned {
  private:
   std::vector<float> values_;
   TensorEntry source_;
-  TensorPlan plan_;
+  TensorAllocation allocation_;
   TensorStatistics statistics_;
 };
 
@@ -97,11 +98,12 @@ CodedValues coded_of(const MatrixPieces::Chosen& chosen) {
 }
 
 TEST(FeedbackPieces, NearestIntegersAreThoseOfTheWhole) {
-  const Planned planned;
-  const RoundingModel model = planned.model(false);
+  const Allocated matrix;
+  const RoundingModel model = matrix.model(false);
   const int step = nearest_step(0.5f);
-  CodedValues expected = round_within(planned.grid(false), planned.values(), model, {.step = step});
-  const CodedValues found = coded_of(MatrixPieces(planned.plan()).round(setup_of(model, step), 2));
+  CodedValues expected = round_within(matrix.grid(false), matrix.values(), model, {.step = step});
+  const CodedValues found =
+      coded_of(MatrixPieces(matrix.allocation()).round(setup_of(model, step), 2));
   ASSERT_EQ(found.integers.size(), expected.integers.size());
   std::size_t differ = 0;
   for (std::size_t row = 0; row < kRows; ++row)
@@ -113,12 +115,12 @@ TEST(FeedbackPieces, NearestIntegersAreThoseOfTheWhole) {
 }
 
 TEST(FeedbackPieces, DependentIntegersLoseNoMoreThanThoseOfTheWhole) {
-  const Planned planned;
-  const RoundingModel model = planned.model(true);
+  const Allocated matrix;
+  const RoundingModel model = matrix.model(true);
   const int step = nearest_step(0.5f);
   const CodedValues expected =
-      round_within(planned.grid(true), planned.values(), model, {.step = step, .paths = 4});
-  const MatrixPieces pieces(planned.plan());
+      round_within(matrix.grid(true), matrix.values(), model, {.step = step, .paths = 4});
+  const MatrixPieces pieces(matrix.allocation());
   const MatrixPieces::Chosen one = pieces.round(setup_of(model, step), 1);
   const MatrixPieces::Chosen three = pieces.round(setup_of(model, step), 3);
   EXPECT_EQ(one.blocks, three.blocks);
@@ -126,37 +128,37 @@ TEST(FeedbackPieces, DependentIntegersLoseNoMoreThanThoseOfTheWhole) {
   const CodedValues found = coded_of(one);
   EXPECT_TRUE(found.grid.dependent && found.grid.lanes);
   const std::vector<float> stored = coded_floats(found);
-  EXPECT_LT(planned.loss(model, stored), 1.002 * planned.loss(model, coded_floats(expected)));
+  EXPECT_LT(matrix.loss(model, stored), 1.002 * matrix.loss(model, coded_floats(expected)));
   const auto bits = [](const CodedValues& values) {
     return estimated_bits(CodecProfile::kLanes, values.grid, values.integers);
   };
   EXPECT_LT(bits(found), 1.002 * bits(expected));
   double error = 0;
   for (std::size_t i = 0; i < stored.size(); ++i)
-    error += std::pow(static_cast<double>(planned.values()[i] - stored[i]), 2);
-  EXPECT_NEAR(one.relative_error, error / squares_of(planned.values()), 1e-9);
+    error += std::pow(static_cast<double>(matrix.values()[i] - stored[i]), 2);
+  EXPECT_NEAR(one.relative_error, error / squares_of(matrix.values()), 1e-9);
 }
 
 TEST(FeedbackPieces, ARowThatLosesTooMuchGetsFinerSteps) {
-  const Planned planned;
+  const Allocated matrix;
   for (const bool dependent : {false, true}) {
-    const RoundingModel model = planned.model(dependent);
+    const RoundingModel model = matrix.model(dependent);
     MatrixPieces::FeedbackSetup setup = setup_of(model, nearest_step(0.5f));
     setup.zeros = false;
     setup.most = 0.5;
-    const CodedValues found = coded_of(MatrixPieces(planned.plan()).round(setup, 2));
+    const CodedValues found = coded_of(MatrixPieces(matrix.allocation()).round(setup, 2));
     ASSERT_EQ(found.row_steps.size(), static_cast<std::size_t>(kRows));
     EXPECT_LT(found.row_steps[kLargeRow], 0);
     const std::vector<float> stored = coded_floats(found);
-    EXPECT_TRUE(
-        rows_beyond(planned.grid(false), planned.plan().facts.sizes, planned.values(), stored, 0.5)
-            .empty());
+    EXPECT_TRUE(rows_beyond(matrix.grid(false), matrix.allocation().facts.sizes, matrix.values(),
+                            stored, 0.5)
+                    .empty());
   }
 }
 
 TEST(FeedbackPieces, ModelsOfSeveralMatricesAndOfRowsAreLeftToTheWhole) {
-  const Planned planned;
-  RoundingModel model = planned.model(true);
+  const Allocated matrix;
+  RoundingModel model = matrix.model(true);
   EXPECT_TRUE(MatrixPieces::independent(model));
   RoundingModel other = model;
   other.second = 1;

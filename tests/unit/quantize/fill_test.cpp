@@ -27,9 +27,9 @@ TEST(Fill, TakesWhatIsLeftOfTheSize) {
   const MadeTensors made = layers(24);
   for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis}) {
     const WeightsOptions options{.max_bytes = 700'000, .quantizer = quantizer, .threads = 2};
-    const WeightsPlan plan(made.bundle, options);
-    WeightsStore store(plan, options, folder / "", "");
-    const double x = plan.start(4);
+    const BitAllocation allocation(made.bundle, options);
+    WeightsStore store(allocation, options, folder / "", "");
+    const double x = allocation.start(4);
     const std::int64_t before = store.place(x), wanted = before * 1013 / 1000;
     const std::int64_t after = store.fill(x, wanted);
     EXPECT_EQ(after, store.size());
@@ -43,9 +43,9 @@ TEST(Fill, LeavesASizeThatIsExceeded) {
   const testing::TempDir folder;
   const MadeTensors made = layers(4);
   const WeightsOptions options{.max_bytes = 100'000, .threads = 1};
-  const WeightsPlan plan(made.bundle, options);
-  WeightsStore store(plan, options, folder / "", "");
-  const double x = plan.start(4);
+  const BitAllocation allocation(made.bundle, options);
+  WeightsStore store(allocation, options, folder / "", "");
+  const double x = allocation.start(4);
   const std::int64_t before = store.place(x);
   EXPECT_EQ(store.fill(x, before - 1000), before);
 }

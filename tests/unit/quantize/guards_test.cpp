@@ -8,7 +8,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/weights.h"
 #include "moments.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "quantize/encode_weights.h"
 #include "quantize/feedback/feedback.h"
 #include "quantize/feedback/trellis_feedback.h"

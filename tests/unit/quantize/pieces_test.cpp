@@ -26,25 +26,26 @@ std::vector<float> values_in_pieces() {
   return values;
 }
 
-/// A tensor as the plan has it.
-class Planned {
+/// A tensor and its allocation.
+class Allocated {
  public:
-  explicit Planned(const std::vector<float>& values)
+  explicit Allocated(const std::vector<float>& values)
       : source_{.name = "w",
                 .dtype = DType::kF32,
                 .shape = {kPiecesRows, kPiecesCols},
                 .bytes = std::as_bytes(std::span(values))} {
-    plan_.source = &source_;
-    plan_.kind = WeightKind::kMatrix;
-    plan_.grid = {kPiecesRows, kPiecesCols, 0};
-    plan_.facts = matrix_facts(plan_.grid, sizes_of_rows(plan_.grid, values), true);
-    plan_.grid.lanes = true;
+    allocation_.source = &source_;
+    allocation_.kind = WeightKind::kMatrix;
+    allocation_.grid = {kPiecesRows, kPiecesCols, 0};
+    allocation_.facts =
+        matrix_facts(allocation_.grid, sizes_of_rows(allocation_.grid, values), true);
+    allocation_.grid.lanes = true;
   }
-  const TensorPlan& plan() const { return plan_; }
+  const TensorAllocation& allocation() const { return allocation_; }
 
  private:
   TensorEntry source_;
-  TensorPlan plan_;
+  TensorAllocation allocation_;
 };
 
 std::vector<std::int32_t> integers_of(const MatrixPieces::Chosen& chosen) {
@@ -68,11 +69,11 @@ std::vector<std::int32_t> integers_of(const MatrixPieces::Chosen& chosen) {
 
 TEST(MatrixPieces, NearestIntegersAreThoseOfTheWhole) {
   const std::vector<float> values = values_in_pieces();
-  const Planned planned(values);
-  ASSERT_TRUE(MatrixPieces::fits(planned.plan()));
-  const MatrixPieces pieces(planned.plan());
-  const MatrixFacts& facts = planned.plan().facts;
-  const StepMatrix whole(planned.plan().grid, values, facts.row_steps, facts.sizes);
+  const Allocated matrix(values);
+  ASSERT_TRUE(MatrixPieces::fits(matrix.allocation()));
+  const MatrixPieces pieces(matrix.allocation());
+  const MatrixFacts& facts = matrix.allocation().facts;
+  const StepMatrix whole(matrix.allocation().grid, values, facts.row_steps, facts.sizes);
   EXPECT_EQ(pieces.finest(), whole.finest());
   for (const int step : {-64, -16, 20}) {
     const MatrixPieces::Chosen chosen = pieces.choose(step, Quantizer::kNearest, 2);
@@ -86,8 +87,8 @@ TEST(MatrixPieces, NearestIntegersAreThoseOfTheWhole) {
 
 TEST(MatrixPieces, AnyNumberOfThreadsChoosesTheSame) {
   const std::vector<float> values = values_in_pieces();
-  const Planned planned(values);
-  const MatrixPieces pieces(planned.plan());
+  const Allocated matrix(values);
+  const MatrixPieces pieces(matrix.allocation());
   for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis}) {
     const MatrixPieces::Chosen one = pieces.choose(-20, quantizer, 1);
     const MatrixPieces::Chosen three = pieces.choose(-20, quantizer, 3);
@@ -98,11 +99,11 @@ TEST(MatrixPieces, AnyNumberOfThreadsChoosesTheSame) {
 
 TEST(MatrixPieces, ATrellisLosesNoMoreThanInTheWhole) {
   const std::vector<float> values = values_in_pieces();
-  const Planned planned(values);
-  const MatrixFacts& facts = planned.plan().facts;
-  const StepMatrix whole(planned.plan().grid, values, facts.row_steps, facts.sizes);
+  const Allocated matrix(values);
+  const MatrixFacts& facts = matrix.allocation().facts;
+  const StepMatrix whole(matrix.allocation().grid, values, facts.row_steps, facts.sizes);
   const MatrixPieces::Chosen chosen =
-      MatrixPieces(planned.plan()).choose(-20, Quantizer::kTrellis, 2);
+      MatrixPieces(matrix.allocation()).choose(-20, Quantizer::kTrellis, 2);
   const StepMatrix::Chosen expected = whole.choose(-20, Quantizer::kTrellis, 2);
   EXPECT_TRUE(chosen.form.grid.dependent && chosen.form.grid.lanes);
   EXPECT_LT(chosen.relative_error, 1.002 * expected.relative_error);
@@ -113,13 +114,13 @@ TEST(MatrixPieces, ATrellisLosesNoMoreThanInTheWhole) {
 
 TEST(MatrixPieces, RowsThatAreNoPiecesAreLeftToTheWhole) {
   const std::vector<float> values = values_in_pieces();
-  TensorPlan plan = Planned(values).plan();
-  plan.axis = 1;
-  EXPECT_FALSE(MatrixPieces::fits(plan)) << "cosines";
-  plan.axis = -1;
-  plan.grid = {1, kPiecesRows * kPiecesCols, 0};
-  plan.grid.lanes = true;
-  EXPECT_FALSE(MatrixPieces::fits(plan)) << "one row";
+  TensorAllocation allocation = Allocated(values).allocation();
+  allocation.axis = 1;
+  EXPECT_FALSE(MatrixPieces::fits(allocation)) << "cosines";
+  allocation.axis = -1;
+  allocation.grid = {1, kPiecesRows * kPiecesCols, 0};
+  allocation.grid.lanes = true;
+  EXPECT_FALSE(MatrixPieces::fits(allocation)) << "one row";
 }
 
 }  // namespace

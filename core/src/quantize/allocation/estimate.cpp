@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 
 namespace gbcompress {
 namespace {
@@ -17,9 +17,9 @@ constexpr std::int64_t kProgramBytes = 12 << 20, kBytesInWork = 8;
 constexpr std::int64_t kMostInWork = 1 << 23;
 /// Of exact tensors: planes and packed bytes, beside the mapped file.
 constexpr double kExactCopies = 1.8;
-/// Passes over the sample (steps of a plan, steps of the search) and over all weights (choices of
-/// an integer; equal passes of choosing and coding, reading the file back included).
-constexpr double kPlanPasses = 1.5;
+/// Passes over the sample (steps of an allocation, steps of the search) and over all weights
+/// (choices of an integer; equal passes of choosing and coding, reading the file back included).
+constexpr double kAllocationPasses = 1.5;
 constexpr double kSizeSearchPasses = 4, kSizeChoices = 1.8, kSizePasses = 2.4;
 constexpr double kErrorChoices = 3, kErrorPasses = 3;
 /// Seconds for each byte of exact tensors, which are packed and read back.
@@ -33,9 +33,9 @@ struct Amounts {
   std::int64_t exact_bytes = 0;
 };
 
-Amounts amounts_of(const WeightsPlan& plan, WeightsEstimate& estimate) {
+Amounts amounts_of(const BitAllocation& allocation, WeightsEstimate& estimate) {
   Amounts amounts;
-  for (const TensorPlan& tensor : plan.tensors()) {
+  for (const TensorAllocation& tensor : allocation.tensors()) {
     if (tensor.tied) continue;
     const auto bytes = static_cast<std::int64_t>(tensor.source->bytes.size());
     amounts.file += bytes;
@@ -75,24 +75,25 @@ WeightsEstimate estimate_weights(const TensorBundle& weights, const WeightsOptio
   WeightsEstimate estimate;
   const auto start = Clock::now();
   const TensorBundle distinct = with_equal_shared(weights, options);
-  const WeightsPlan plan(distinct, options);
-  const double planned = seconds_since(start);
-  const Amounts amounts = amounts_of(plan, estimate);
+  const BitAllocation allocation(distinct, options);
+  const double allocated = seconds_since(start);
+  const Amounts amounts = amounts_of(allocation, estimate);
   expect_bytes(options, amounts, estimate);
   const std::int64_t in_work = std::min(estimate.quantized, std::max(kMostInWork, amounts.largest));
   estimate.memory_bytes = kProgramBytes + amounts.file + kBytesInWork * in_work +
                           std::llround(kExactCopies * static_cast<double>(amounts.exact_bytes));
-  estimate.seconds = planned + kExactSeconds * static_cast<double>(amounts.exact_bytes);
+  estimate.seconds = allocated + kExactSeconds * static_cast<double>(amounts.exact_bytes);
   if (amounts.sample == 0) return estimate;
   const auto sample = static_cast<double>(amounts.sample);
   const auto all = static_cast<double>(estimate.quantized);
   const bool sized = options.max_bytes.has_value();
   const double searches = sized ? kSizeSearchPasses : 0;
-  estimate.values_chosen = std::llround((kPlanPasses + searches) * sample +
+  estimate.values_chosen = std::llround((kAllocationPasses + searches) * sample +
                                         (sized ? kSizeChoices : kErrorChoices) * all);
   const auto pass = Clock::now();
   const double bits = 8 * static_cast<double>(estimate.most_bytes) / std::max(all, 1.0);
-  plan.expected_bytes(std::clamp(plan.start(bits), plan.lowest(), plan.highest()));
+  allocation.expected_bytes(
+      std::clamp(allocation.start(bits), allocation.lowest(), allocation.highest()));
   const double for_each = seconds_since(pass) / sample;
   estimate.seconds += for_each * (searches * sample + (sized ? kSizePasses : kErrorPasses) * all);
   return estimate;

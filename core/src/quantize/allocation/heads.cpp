@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "quantize/row_steps.h"
 
 namespace gbcompress {
@@ -39,7 +39,7 @@ bool is_table(const Matrix& matrix, double alike) {
   return large >= kLeastRows && large >= kRowsPerColumn * small;
 }
 
-bool is_own_matrix(const TensorPlan& tensor) {
+bool is_own_matrix(const TensorAllocation& tensor) {
   return tensor.kind == WeightKind::kMatrix && !tensor.tied && !tensor.base;
 }
 
@@ -56,9 +56,9 @@ RowSteps steps_by_order(std::int64_t rows) {
 }
 
 /// Matrices by name, with pieces joined.
-std::map<std::string, Matrix> matrices_of(const std::vector<TensorPlan>& tensors) {
+std::map<std::string, Matrix> matrices_of(const std::vector<TensorAllocation>& tensors) {
   std::map<std::string, Matrix> matrices;
-  for (const TensorPlan& tensor : tensors) {
+  for (const TensorAllocation& tensor : tensors) {
     if (!is_own_matrix(tensor)) continue;
     Matrix& matrix = matrices[whole_name(*tensor.source)];
     if (matrix.shape.empty())
@@ -70,7 +70,7 @@ std::map<std::string, Matrix> matrices_of(const std::vector<TensorPlan>& tensors
     matrix.multiplied = matrix.multiplied || tensor.multiplied;
   }
   // Under two names it is an embedding and a head.
-  for (const TensorPlan& tensor : tensors)
+  for (const TensorAllocation& tensor : tensors)
     if (tensor.tied && is_own_matrix(tensors[*tensor.tied]))
       matrices.at(whole_name(*tensors[*tensor.tied].source)).multiplied = true;
   return matrices;
@@ -78,7 +78,7 @@ std::map<std::string, Matrix> matrices_of(const std::vector<TensorPlan>& tensors
 
 }  // namespace
 
-void WeightsPlan::refine_heads() {
+void BitAllocation::refine_heads() {
   const std::map<std::string, Matrix> matrices = matrices_of(tensors_);
   std::map<Shape, double> alike;
   for (const auto& [name, matrix] : matrices) alike[matrix.shape] += matrix.slices;
@@ -89,7 +89,7 @@ void WeightsPlan::refine_heads() {
   const auto middle = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
   std::nth_element(blocks.begin(), middle, blocks.end());
   const double finer = std::log2(std::max(1.0, kHeadCost * *middle)) / 2;
-  for (TensorPlan& tensor : tensors_) {
+  for (TensorAllocation& tensor : tensors_) {
     if (!is_own_matrix(tensor)) continue;
     const Matrix& matrix = matrices.at(whole_name(*tensor.source));
     // Pieces have the step of the whole.

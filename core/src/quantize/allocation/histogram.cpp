@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "format/tensor_bundle.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 
 namespace gbcompress {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "artifact/sections/packing.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 
 namespace gbcompress {
 namespace {
@@ -16,7 +16,7 @@ constexpr double kWorth = 1.15;
 constexpr std::size_t kPiece = 1 << 16;
 
 /// Bits a value that the tensor takes exactly, about.
-double exact_bits(const TensorPlan& tensor) {
+double exact_bits(const TensorAllocation& tensor) {
   const auto bytes = tensor.source->bytes;
   const auto count = static_cast<double>(tensor.elements());
   const double coded = tensor.levels->bits / count;
@@ -27,25 +27,25 @@ double exact_bits(const TensorPlan& tensor) {
   return std::min(coded, share * 8 * static_cast<double>(bytes.size()) / count);
 }
 
-/// Bits a value that rounding takes where the plan has that many a weight.
-double rounded_bits_at(const TensorPlan& tensor, double bits) {
+/// Bits a value that rounding takes where the allocation has that many a weight.
+double rounded_bits_at(const TensorAllocation& tensor, double bits) {
   return rounded_bits(*tensor.levels, std::exp2(kGaussianBits - bits)) /
          static_cast<double>(tensor.elements());
 }
 
 struct Candidate {
-  TensorPlan* tensor;
+  TensorAllocation* tensor;
   double bits;
 };
 
 }  // namespace
 
 /// Tensors are taken from the cheapest on, so that what they leave is there for the others.
-void WeightsPlan::prefer_exact(const WeightsOptions& options) {
+void BitAllocation::prefer_exact(const WeightsOptions& options) {
   if (is_exact(options)) return;
   std::vector<Candidate> candidates;
   double numbers = 0, left = 8 * static_cast<double>(options.max_bytes.value_or(0));
-  for (TensorPlan& tensor : tensors_) {
+  for (TensorAllocation& tensor : tensors_) {
     if (tensor.tied || tensor.constant || tensor.unchanged) continue;
     const auto count = static_cast<double>(tensor.elements());
     if (tensor.kind == WeightKind::kExact)
@@ -74,10 +74,10 @@ void WeightsPlan::prefer_exact(const WeightsOptions& options) {
   }
 }
 
-std::vector<std::string> WeightsPlan::notes() const {
+std::vector<std::string> BitAllocation::notes() const {
   std::vector<NotFiniteTensor> broken;
   std::size_t packed = 0;
-  for (const TensorPlan& tensor : tensors_) {
+  for (const TensorAllocation& tensor : tensors_) {
     if (tensor.not_finite) broken.push_back({tensor.source->name, *tensor.not_finite});
     packed += tensor.packed;
   }

@@ -29,7 +29,7 @@ struct RoundingModel {
   /// A row's pieces, of equally many columns, each of which is rounded by itself: the factor of
   /// the columns is that of a piece.
   std::int64_t pieces = 1;
-  /// The second of two matrices that are rounded as one: its place in the plan.
+  /// The second of two matrices that are rounded as one: its place in the allocation.
   std::optional<std::size_t> second;
 
   /// Whether errors move later elements. Else integers are chosen as without data.

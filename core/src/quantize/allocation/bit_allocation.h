@@ -24,8 +24,8 @@ namespace GBC_INTERNAL gbcompress {
 /// Entropy of a Gaussian number of deviation 1 at a step of 1, bits.
 inline constexpr double kGaussianBits = 2.047;
 
-/// A tensor of the bundle and its place in the plan.
-struct TensorPlan {
+/// A tensor of the bundle and its place in the allocation.
+struct TensorAllocation {
   const TensorEntry* source = nullptr;
   std::optional<std::size_t> tied;  ///< an earlier tensor of the same bytes
   WeightKind kind = WeightKind::kExact;
@@ -70,12 +70,12 @@ struct TensorPlan {
   double weight(double x) const noexcept;
 };
 
-class WeightsPlan {
+class BitAllocation {
  public:
   /// @param layers  of a file with layers: the base is its draft
-  WeightsPlan(const TensorBundle& weights, const WeightsOptions& options, bool layers = false);
+  BitAllocation(const TensorBundle& weights, const WeightsOptions& options, bool layers = false);
 
-  const std::vector<TensorPlan>& tensors() const noexcept { return tensors_; }
+  const std::vector<TensorAllocation>& tensors() const noexcept { return tensors_; }
   std::int64_t matrix_numbers() const noexcept { return matrix_numbers_; }
   /// Of all tensors that are not tied.
   std::int64_t numbers() const noexcept { return numbers_; }
@@ -94,11 +94,11 @@ class WeightsPlan {
 
  private:
   /// Where everything is exact. @return whether nothing else is to be known of the tensor
-  bool match_exactly(TensorPlan& tensor) const;
-  static bool match_namesake(TensorPlan& tensor, const TensorEntry* before);
+  bool match_exactly(TensorAllocation& tensor) const;
+  static bool match_namesake(TensorAllocation& tensor, const TensorEntry* before);
   /// @param moments  whether statistics have some of it
-  TensorPlan classify(const TensorEntry& source, const WeightsOptions& options,
-                      const GlobSet& exact, bool packed, bool moments) const;
+  TensorAllocation classify(const TensorEntry& source, const WeightsOptions& options,
+                            const GlobSet& exact, bool packed, bool moments) const;
   void prefer_exact(const WeightsOptions& options);
   void find_ties(const TensorBundle& weights);
   void bound_changes(const WeightsOptions& options);
@@ -109,13 +109,13 @@ class WeightsPlan {
   void refine_heads();
   void take_samples();
   void own_steps(const WeightsOptions& options);
-  void round_alone(TensorPlan& tensor);
+  void round_alone(TensorAllocation& tensor);
 
   const TensorFinder finder_;
   const TensorHints hints_;
   const bool predicts_tokens_;
   const OwnedStatistics measured_;  ///< empty without WeightsOptions::statistics
-  std::vector<TensorPlan> tensors_;
+  std::vector<TensorAllocation> tensors_;
   std::int64_t matrix_numbers_ = 0, numbers_ = 0;
   CodecProfile profile_ = CodecProfile::kSmall;
   Quantizer quantizer_;

@@ -1,10 +1,10 @@
-/// Statistics of the plan's matrices: how they are rounded, and the steps by importance.
+/// Statistics of the allocation's matrices: how they are rounded, and the steps by importance.
 #include <algorithm>
 #include <cmath>
 
 #include "base/parallel.h"
 #include "gbcompress/error.h"
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "quantize/feedback/trellis_feedback.h"
 
 namespace gbcompress {
@@ -19,7 +19,7 @@ constexpr double kMostWork = 4e10;
 /// The same of errors that move later rows, one after another.
 constexpr double kMostRowWork = 4e9;
 
-/// One entry of the statistics and its place in the plan.
+/// One entry of the statistics and its place in the allocation.
 struct Task {
   std::string name;
   const TensorStatistics* statistics;
@@ -30,7 +30,8 @@ struct Task {
 
 /// Cosines have no moments, and their rows are equally important. Rows that would take too long
 /// make up for no others.
-StatisticsUse use_of(const Task& task, const std::vector<TensorPlan>& tensors, StatisticsUse use) {
+StatisticsUse use_of(const Task& task, const std::vector<TensorAllocation>& tensors,
+                     StatisticsUse use) {
   const auto cosines = [&](std::size_t i) { return tensors[i].axis >= 0; };
   const bool transformed = cosines(task.first) || (task.second && cosines(*task.second));
   if (transformed || use.without_moments.contains(task.name)) use.feedback = use.bias = false;
@@ -44,7 +45,7 @@ StatisticsUse use_of(const Task& task, const std::vector<TensorPlan>& tensors, S
 }
 
 /// @throws Error(kShapeMismatch) for a pair of other rows
-std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors,
+std::vector<Task> tasks_of(const std::vector<TensorAllocation>& tensors,
                            const OwnedStatistics& statistics, const StatisticsUse& use) {
   std::vector<Task> tasks;
   std::vector<bool> paired(tensors.size());
@@ -73,7 +74,7 @@ double sum_of(std::span<const float> values) {
 
 /// In which dependent integers are chosen; null where they are independent.
 std::shared_ptr<const ColumnOrder> order_of(const Task& task,
-                                            const std::vector<TensorPlan>& tensors,
+                                            const std::vector<TensorAllocation>& tensors,
                                             CodecProfile profile, const WeightsOptions& options) {
   if (options.quantizer != Quantizer::kTrellis || !dependent(*task.statistics, task.use))
     return nullptr;
@@ -115,9 +116,9 @@ std::vector<std::size_t> owners_of(const std::vector<Task>& tasks,
 }
 
 /// What the statistics say of a tensor, or of two.
-void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup setup,
+void use_task(std::vector<TensorAllocation>& tensors, const Task& task, FactorSetup setup,
               const OwnedStatistics& statistics) {
-  TensorPlan& first = tensors[task.first];
+  TensorAllocation& first = tensors[task.first];
   const StatisticsUse& use = task.use;
   std::int64_t cols = first.grid.cols;
   if (task.second) cols += tensors[*task.second].grid.cols;
@@ -139,14 +140,14 @@ void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup se
   first.model = std::make_shared<const RoundingModel>(std::move(model));
   if (!first.model->row_steps.empty()) first.facts.row_steps = first.model->row_steps;
   if (!task.second) return;
-  TensorPlan& second = tensors[*task.second];
+  TensorAllocation& second = tensors[*task.second];
   second.second = true;
   second.facts.row_steps = first.facts.row_steps;
 }
 
 }  // namespace
 
-void WeightsPlan::use_statistics(const WeightsOptions& options) {
+void BitAllocation::use_statistics(const WeightsOptions& options) {
   const std::vector<Task> tasks = tasks_of(tensors_, measured_, options.statistics_use);
   std::vector<FactorSetup> setups;
   for (const Task& task : tasks)
@@ -170,7 +171,7 @@ void WeightsPlan::use_statistics(const WeightsOptions& options) {
 }
 
 /// Steps by importance, where it is known, around those without data, which the others keep.
-void WeightsPlan::balance(const WeightsOptions& options) {
+void BitAllocation::balance(const WeightsOptions& options) {
   if (!options.statistics_use.tensor_steps) return;
   std::vector<double> costs(tensors_.size());
   double largest = 0;
@@ -179,7 +180,7 @@ void WeightsPlan::balance(const WeightsOptions& options) {
            model.mean_square * model.row_cost;
   };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorPlan& tensor = tensors_[i];
+    const TensorAllocation& tensor = tensors_[i];
     if (!tensor.model) continue;
     costs[i] = cost_of(i, *tensor.model);
     if (const auto second = tensor.model->second) costs[*second] = cost_of(*second, *tensor.model);

@@ -2,17 +2,17 @@
 #include <map>
 #include <tuple>
 
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 #include "quantize/feedback/assumed_model.h"
 
 namespace gbcompress {
 
 /// Matrices that statistics name are rounded under these alone (use_statistics()).
-void WeightsPlan::assume_inputs() {
+void BitAllocation::assume_inputs() {
   std::map<std::tuple<std::vector<std::int64_t>, bool, std::int64_t>,
            std::shared_ptr<const UpperFactor>>
       factors;
-  for (TensorPlan& tensor : tensors_) {
+  for (TensorAllocation& tensor : tensors_) {
     if (!tensor.assumed || tensor.kind != WeightKind::kMatrix || tensor.tied || tensor.constant)
       continue;
     const auto hint = hints_.find(tensor.source->name);

@@ -1,4 +1,4 @@
-#include "quantize/allocation/plan.h"
+#include "quantize/allocation/bit_allocation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ double error_of_bits(double bits) { return std::clamp(std::exp2(-2 * bits), 1e-6
 constexpr double kRounding = 4;
 
 /// About the relative error of the finest integers there are, with a margin of two.
-double finest_error(const TensorPlan& tensor, std::span<const float> values) {
+double finest_error(const TensorAllocation& tensor, std::span<const float> values) {
   float largest = 0;
   for (const float value : values) largest = std::max(largest, std::fabs(value));
   const double step = static_cast<double>(largest) / kMaxMagnitude;
@@ -89,7 +89,7 @@ constexpr double kSavedBesideMoments = 0.6;
 constexpr double kManyBits = 4;
 
 /// Looks for a table that tells the tensor exactly. What may have losses needs no signs of zeros.
-void find_table(TensorPlan& tensor, std::span<const float> values) {
+void find_table(TensorAllocation& tensor, std::span<const float> values) {
   if (values.empty()) return;
   const TensorEntry& source = *tensor.source;
   const bool exact = tensor.kind == WeightKind::kExact;
@@ -122,7 +122,7 @@ bool is_multiplied(const TensorHint& hint) {
 }
 
 /// log2 of a matrix's step where x is 0: of a stack, that of one of its matrices.
-double factor_of(const TensorPlan& tensor, bool total) {
+double factor_of(const TensorAllocation& tensor, bool total) {
   const double rms = std::log2(tensor.facts.rms);
   if (total) return kTotalPower * rms + (tensor.grid.rows == 1 ? kTotalVectorOctaves : 0);
   const std::int64_t each = tensor.facts.numbers / tensor.slices;
@@ -130,7 +130,7 @@ double factor_of(const TensorPlan& tensor, bool total) {
 }
 
 /// Some of what a matrix's integers are made of.
-StepMatrix sampled(const TensorPlan& tensor, std::int64_t most) {
+StepMatrix sampled(const TensorAllocation& tensor, std::int64_t most) {
   const TensorEntry& source = *tensor.source;
   if (tensor.base || tensor.axis >= 0 || tensor.grid.rows == 1)
     return sample_of(tensor.grid, tensor.numbers(), tensor.facts, most);
@@ -147,7 +147,7 @@ StepMatrix sampled(const TensorPlan& tensor, std::int64_t most) {
 }
 
 /// Whether lines along a dimension run through several rows of the tensor's grid.
-bool lies_across(int axis, const TensorPlan& tensor) {
+bool lies_across(int axis, const TensorAllocation& tensor) {
   std::int64_t numbers = 1;  // of a line and what lies between its numbers
   const auto& shape = tensor.source->shape;
   for (std::size_t d = static_cast<std::size_t>(axis); d < shape.size(); ++d) numbers *= shape[d];
@@ -157,7 +157,7 @@ bool lies_across(int axis, const TensorPlan& tensor) {
 /// @param values   of the tensor
 /// @param numbers  what the matrix's integers are made of
 /// @return whether integers keep it
-bool set_facts(TensorPlan& tensor, const std::vector<float>& values,
+bool set_facts(TensorAllocation& tensor, const std::vector<float>& values,
                const std::vector<float>& numbers, bool rows_apart, const TensorHint& hint,
                std::optional<double> max_error) {
   const auto facts = [&](std::vector<RowSize> sizes) {
@@ -217,7 +217,7 @@ bool has_no_table(const TensorEntry& source) {
   some.bytes = source.bytes.first(static_cast<std::size_t>(some.shape.front() * row) *
                                   static_cast<std::size_t>(dtype_bits(source.dtype) / 8));
   if (!is_finite(some)) return false;
-  TensorPlan part;
+  TensorAllocation part;
   part.source = &some;
   part.kind = WeightKind::kExact;
   find_table(part, numbers_of(some));
@@ -227,26 +227,26 @@ bool has_no_table(const TensorEntry& source) {
 
 }  // namespace
 
-std::int64_t TensorPlan::elements() const noexcept {
+std::int64_t TensorAllocation::elements() const noexcept {
   std::int64_t n = 1;
   for (const std::int64_t side : source->shape) n *= side;
   return n;
 }
 
-std::vector<float> TensorPlan::numbers() const {
+std::vector<float> TensorAllocation::numbers() const {
   std::vector<float> values = numbers_of(*source);
   if (base) return differences(std::move(values), *base);
   return axis < 0 ? values : to_cosines(values, source->shape, axis);
 }
 
-int TensorPlan::step(double x) const noexcept {
+int TensorAllocation::step(double x) const noexcept {
   if (own_step) return std::min(*own_step, coarsest);
   const double k =
       std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -kMostOctaves, kMostOctaves));
   return std::min(static_cast<int>(k), coarsest);
 }
 
-double TensorPlan::weight(double x) const noexcept {
+double TensorAllocation::weight(double x) const noexcept {
   if (own_step) return 1;
   const double asked = x + factor - static_cast<double>(step(x)) / kStepsPerOctave;
   return std::exp2(-2 * std::clamp(asked, -0.5 / kStepsPerOctave, 0.5 / kStepsPerOctave));
@@ -305,7 +305,8 @@ void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
   });
 }
 
-WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options, bool layers)
+BitAllocation::BitAllocation(const TensorBundle& weights, const WeightsOptions& options,
+                             bool layers)
     : finder_(is_exact(options) ? options.bases : std::span<const BaseModel>(), layers),
       hints_(hints_of(weights)),
       predicts_tokens_(predicts_tokens(weights)),
@@ -335,7 +336,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   assume_inputs();
   std::int64_t integers = 0;
   bool fits = !options.lanes;
-  for (const TensorPlan& tensor : tensors_) {
+  for (const TensorAllocation& tensor : tensors_) {
     if (tensor.tied || is_bytes(*tensor.source)) continue;
     numbers_ += tensor.elements();
     if (tensor.kind == WeightKind::kMatrix) matrix_numbers_ += tensor.facts.numbers;
@@ -356,10 +357,10 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   own_steps(options);
   // Samples are too small for a head and stripes of their own: estimated_bits() tells what they
   // take.
-  for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
+  for (TensorAllocation& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
 }
 
-bool WeightsPlan::match_exactly(TensorPlan& tensor) const {
+bool BitAllocation::match_exactly(TensorAllocation& tensor) const {
   const TensorEntry& source = *tensor.source;
   if (!is_bytes(source)) tensor.match = finder_.find(source);
   tensor.unchanged = tensor.match.unchanged;
@@ -368,15 +369,15 @@ bool WeightsPlan::match_exactly(TensorPlan& tensor) const {
 }
 
 /// Whether the base has a tensor bit for bit.
-bool WeightsPlan::match_namesake(TensorPlan& tensor, const TensorEntry* before) {
+bool BitAllocation::match_namesake(TensorAllocation& tensor, const TensorEntry* before) {
   tensor.unchanged = before && !is_bytes(*tensor.source) &&
                      std::ranges::equal(before->bytes, tensor.source->bytes);
   return tensor.unchanged;
 }
 
-TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options,
-                                 const GlobSet& exact, bool packed, bool moments) const {
-  TensorPlan tensor;
+TensorAllocation BitAllocation::classify(const TensorEntry& source, const WeightsOptions& options,
+                                         const GlobSet& exact, bool packed, bool moments) const {
+  TensorAllocation tensor;
   tensor.source = &source;
   if (const TensorTarget* target = target_of(options, source)) tensor.max_error = target->max_error;
   const auto at = hints_.find(source.name);
@@ -435,7 +436,7 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   return tensor;
 }
 
-void WeightsPlan::find_ties(const TensorBundle& weights) {
+void BitAllocation::find_ties(const TensorBundle& weights) {
   const std::vector<std::size_t> owners = first_equals(weights);
   // A tensor that the base has costs nothing, whatever it shares its bytes with.
   for (std::size_t i = 0; i < tensors_.size(); ++i)
@@ -444,13 +445,13 @@ void WeightsPlan::find_ties(const TensorBundle& weights) {
 }
 
 /// A tensor stands for those tied to it, each of which changed by another amount since the base.
-void WeightsPlan::bound_changes(const WeightsOptions& options) {
-  const auto change_of = [](const TensorPlan& tensor) {
+void BitAllocation::bound_changes(const WeightsOptions& options) {
+  const auto change_of = [](const TensorAllocation& tensor) {
     return change_sums(*tensor.source, *tensor.before, tensor.source->bytes).change;
   };
-  for (const TensorPlan& tensor : tensors_) {
+  for (const TensorAllocation& tensor : tensors_) {
     if (!tensor.tied || !tensor.before || !is_real(tensor.source->dtype)) continue;
-    TensorPlan& owner = tensors_[*tensor.tied];
+    TensorAllocation& owner = tensors_[*tensor.tied];
     if (owner.kind == WeightKind::kExact) continue;
     const double own = owner.base ? change_of(owner) : squares_of(numbers_of(*owner.source));
     const double least = std::min(own, change_of(tensor));
@@ -462,10 +463,10 @@ void WeightsPlan::bound_changes(const WeightsOptions& options) {
 }
 
 /// Steps of tensors far from the others' sizes grow with their rms itself.
-void WeightsPlan::follow_far_sizes() {
+void BitAllocation::follow_far_sizes() {
   std::vector<std::pair<double, std::int64_t>> sizes;  // log2 of the rms, numbers
   std::int64_t all = 0;
-  for (const TensorPlan& tensor : tensors_) {
+  for (const TensorAllocation& tensor : tensors_) {
     if (tensor.kind != WeightKind::kMatrix || tensor.tied) continue;
     sizes.emplace_back(std::log2(tensor.facts.rms), tensor.facts.numbers);
     all += tensor.facts.numbers;
@@ -478,7 +479,7 @@ void WeightsPlan::follow_far_sizes() {
     before += numbers;
     if (2 * before >= all) break;
   }
-  for (TensorPlan& tensor : tensors_) {
+  for (TensorAllocation& tensor : tensors_) {
     if (tensor.kind != WeightKind::kMatrix || tensor.tied) continue;
     const double octaves = std::log2(tensor.facts.rms) - median;
     const double far = octaves - std::clamp(octaves, -kNearOctaves, kNearOctaves);
@@ -486,10 +487,10 @@ void WeightsPlan::follow_far_sizes() {
   }
 }
 
-void WeightsPlan::take_samples() {
+void BitAllocation::take_samples() {
   std::vector<std::int64_t> sizes;
   std::int64_t matrices = 0;
-  for (const TensorPlan& tensor : tensors_) {
+  for (const TensorAllocation& tensor : tensors_) {
     const bool sampled = tensor.kind == WeightKind::kMatrix && !tensor.tied;
     sizes.push_back(sampled ? tensor.facts.numbers : 0);
     matrices += sampled;
@@ -498,7 +499,7 @@ void WeightsPlan::take_samples() {
   const std::int64_t all = profile_ == CodecProfile::kSmall ? kSmallSamples : kLanesSamples;
   const std::int64_t each = std::max(kLeastSample, all / matrices);
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
-    TensorPlan& tensor = tensors_[i];
+    TensorAllocation& tensor = tensors_[i];
     if (sizes[i] == 0) return;
     tensor.sample.emplace(sampled(tensor, each));
     // The coarsest step of which the sample loses no more than may be lost; errors grow with steps.
@@ -516,7 +517,7 @@ void WeightsPlan::take_samples() {
   sampled_bits_.resize(tensors_.size());
   lowest_ = 2 * kMostOctaves;
   highest_ = -2 * kMostOctaves;
-  for (const TensorPlan& tensor : tensors_) {
+  for (const TensorAllocation& tensor : tensors_) {
     if (!tensor.sample) continue;
     const auto x = [&](int k) { return static_cast<double>(k) / kStepsPerOctave - tensor.factor; };
     lowest_ = std::min(lowest_, x(tensor.sample->finest()));
@@ -533,10 +534,10 @@ double coded_bits(CodecProfile profile, const CodedValues& values) {
 }
 
 /// Without feedback, and without the other one of a pair.
-void WeightsPlan::round_alone(TensorPlan& tensor) {
-  for (TensorPlan& first : tensors_) {
+void BitAllocation::round_alone(TensorAllocation& tensor) {
+  for (TensorAllocation& first : tensors_) {
     if (!first.model || !first.model->second) continue;
-    TensorPlan& second = tensors_[*first.model->second];
+    TensorAllocation& second = tensors_[*first.model->second];
     if (&first != &tensor && &second != &tensor) continue;
     second.second = false;
     first.model = nullptr;
@@ -546,8 +547,8 @@ void WeightsPlan::round_alone(TensorPlan& tensor) {
 
 /// Of matrices that have their own size or error, from samples. Rounding with feedback bounds no
 /// error of the weights themselves.
-void WeightsPlan::own_steps(const WeightsOptions& options) {
-  for (TensorPlan& tensor : tensors_) {
+void BitAllocation::own_steps(const WeightsOptions& options) {
+  for (TensorAllocation& tensor : tensors_) {
     if (!tensor.sample) continue;
     const TensorTarget* target = target_of(options, *tensor.source);
     if (!target) continue;
@@ -563,14 +564,14 @@ void WeightsPlan::own_steps(const WeightsOptions& options) {
   }
 }
 
-std::vector<double> WeightsPlan::expected_bytes(double x) const {
+std::vector<double> BitAllocation::expected_bytes(double x) const {
   IntegerEncoder stream(CodecProfile::kSmall);
   std::vector<double> of_tensor(tensors_.size());
   const bool small = profile_ == CodecProfile::kSmall;
   std::vector<CodedValues> chosen(tensors_.size());
   parallel_tasks(threads_, static_cast<std::int64_t>(tensors_.size()), [&](std::int64_t n) {
     const auto i = static_cast<std::size_t>(n);
-    const TensorPlan& tensor = tensors_[i];
+    const TensorAllocation& tensor = tensors_[i];
     if (!tensor.sample) return;
     const int k = std::max(tensor.step(x), tensor.sample->finest());
     if (small) {
@@ -585,7 +586,7 @@ std::vector<double> WeightsPlan::expected_bytes(double x) const {
     of_tensor[i] = at->second;
   });
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorPlan& tensor = tensors_[i];
+    const TensorAllocation& tensor = tensors_[i];
     if (!tensor.sample) continue;
     if (small) {
       const double before = stream.ideal_bits();
@@ -599,9 +600,9 @@ std::vector<double> WeightsPlan::expected_bytes(double x) const {
   return of_tensor;
 }
 
-double WeightsPlan::start(double bits) const {
+double BitAllocation::start(double bits) const {
   double sum = 0;
-  for (const TensorPlan& tensor : tensors_)
+  for (const TensorAllocation& tensor : tensors_)
     if (tensor.sample)
       sum +=
           static_cast<double>(tensor.facts.numbers) * (std::log2(tensor.facts.rms) - tensor.factor);
