@@ -1,9 +1,9 @@
 #pragma once
 /// TileKernel on a GPU, on any module; the tests give it one that computes on the host.
 
+#include "cuda/launches.h"
 #include "cuda/make_kernel.h"
 #include "cuda/module.h"
-#include "cuda/plan.h"
 
 namespace gbcompress::cuda {
 

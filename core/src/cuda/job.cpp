@@ -14,7 +14,7 @@ Job::Job(const Device& device, const BankShape& shape, std::span<const TileMemor
       budget_(budget),
       backward_(std::is_same_v<Pointer, const float*>),
       args_(shape_arguments(shape)) {
-  plan_ = plan_pieces(shape, tiles, budget);
+  launches_ = cut_pieces(shape, tiles, budget);
   prepare(shape);
 }
 
@@ -31,12 +31,12 @@ void Job::prepare(const BankShape& shape) {
   args_.rows.values = rows_.data();
   args_.cols.values = cols_.data();
   args_.kernel.values = kernel_.data();
-  args_.max_outer = plan_.max_outer;
+  args_.max_outer = launches_.max_outer;
   if (args_.layer_count > 2) args_.deep = deep_work(args_, backward_);
-  pieces_ = DeviceArray<Piece>(device_, plan_.pieces);
-  sums_ = DeviceArray<Sum>(device_, plan_.sums);
-  plan_.pieces = {};
-  plan_.sums = {};
+  pieces_ = DeviceArray<Piece>(device_, launches_.pieces);
+  sums_ = DeviceArray<Sum>(device_, launches_.sums);
+  launches_.pieces = {};
+  launches_.sums = {};
 }
 
 Operation Job::operation() const {
@@ -48,25 +48,26 @@ void Job::run(const float* theta, float* grad) const {
   Arguments args = args_;
   args.theta = theta;
   args.grad = grad;
-  const DeviceArray<float> partial(device_, plan_.slots * args.parameters);
+  const DeviceArray<float> partial(device_, launches_.slots * args.parameters);
   args.partial = partial.data();
   std::int64_t largest = 0;
-  for (const Wave& wave : plan_.waves) largest = std::max(largest, wave.pieces);
+  for (const Wave& wave : launches_.waves) largest = std::max(largest, wave.pieces);
   if (largest == 0) return;
-  const Grid most = make_grid(operation(), args, plan_, largest, budget_);
+  const Grid most = make_grid(operation(), args, launches_, largest, budget_);
   const bool spills = args.layer_count > 2 && most.shared_bytes == 0;
   const DeviceArray<float> workspace(device_, spills ? most.blocks * args.deep.floats : 0);
   args.workspace = workspace.data();
-  for (const Wave& wave : plan_.waves) {
+  for (const Wave& wave : launches_.waves) {
     if (wave.pieces == 0) continue;
     args.pieces = pieces_.data() + wave.first_piece;
     args.piece_count = wave.pieces;
-    device_.launch(operation(), args, make_grid(operation(), args, plan_, wave.pieces, budget_));
+    device_.launch(operation(), args,
+                   make_grid(operation(), args, launches_, wave.pieces, budget_));
     if (wave.sums == 0) continue;
     args.sums = sums_.data() + wave.first_sum;
     args.sum_count = wave.sums;
     device_.launch(Operation::kAddPartials, args,
-                   make_grid(Operation::kAddPartials, args, plan_, wave.sums, budget_));
+                   make_grid(Operation::kAddPartials, args, launches_, wave.sums, budget_));
   }
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/device.h"
-#include "cuda/plan.h"
+#include "cuda/launches.h"
 
 namespace gbcompress::cuda {
 
@@ -12,7 +12,7 @@ class Job {
  public:
   /// @param tiles   their memory is on the device
   /// @param device  must outlive the job
-  /// @throws as shape_arguments, plan_pieces and make_grid
+  /// @throws as shape_arguments, cut_pieces and make_grid
   template <typename Pointer>
   Job(const Device& device, const BankShape& shape, std::span<const TileMemory<Pointer>> tiles,
       const Budget& budget);
@@ -29,7 +29,7 @@ class Job {
   const Device& device_;
   Budget budget_;
   bool backward_;
-  Plan plan_;  ///< without its pieces and sums, once they are on the device
+  Launches launches_;  ///< without its pieces and sums, once they are on the device
   Arguments args_;
   DeviceArray<Piece> pieces_;
   DeviceArray<Sum> sums_;

@@ -1,4 +1,4 @@
-#include "cuda/plan.h"
+#include "cuda/launches.h"
 
 #include <algorithm>
 #include <limits>
@@ -39,39 +39,40 @@ std::int64_t outer_limit(const BankShape& shape, bool backward, std::int64_t inn
 
 /// Gives the pieces [first, end) of one tile their rows of partial sums, starting new waves where
 /// they are full.
-void give_slots(Plan& plan, std::int64_t first, std::int64_t max_slots, std::int32_t& used) {
-  for (std::int64_t p = first; p < static_cast<std::int64_t>(plan.pieces.size()); ++p) {
+void give_slots(Launches& launches, std::int64_t first, std::int64_t max_slots,
+                std::int32_t& used) {
+  for (std::int64_t p = first; p < static_cast<std::int64_t>(launches.pieces.size()); ++p) {
     if (used == max_slots) {
-      plan.waves.push_back({p, 0, static_cast<std::int64_t>(plan.sums.size()), 0});
+      launches.waves.push_back({p, 0, static_cast<std::int64_t>(launches.sums.size()), 0});
       used = 0;
     }
-    Wave& wave = plan.waves.back();
+    Wave& wave = launches.waves.back();
     if (p == first || wave.first_piece == p) {
-      plan.sums.push_back({plan.pieces[p].tile, used, 0});
+      launches.sums.push_back({launches.pieces[p].tile, used, 0});
       ++wave.sums;
     }
-    ++plan.sums.back().count;
-    plan.pieces[p].slot = used++;
-    plan.slots = std::max(plan.slots, used);
+    ++launches.sums.back().count;
+    launches.pieces[p].slot = used++;
+    launches.slots = std::max(launches.slots, used);
   }
 }
 
 template <typename Pointer>
-Plan cut(const BankShape& shape, std::span<const TileMemory<Pointer>> tiles, const Budget& budget,
-         bool backward) {
+Launches cut(const BankShape& shape, std::span<const TileMemory<Pointer>> tiles,
+             const Budget& budget, bool backward) {
   if (static_cast<std::int64_t>(tiles.size()) > kMost)
     too_large(std::to_string(tiles.size()) + " tiles");
   const std::int64_t max_slots =
       std::clamp<std::int64_t>(budget.partial / shape.parameters(), 1, kMost);
-  Plan plan;
-  plan.waves.emplace_back();
+  Launches launches;
+  launches.waves.emplace_back();
   std::int32_t used = 0;
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     const FusedAxes axes = fused_axes(shape, tiles[t]);
     if (axes.outer == 0 || axes.inner == 0) continue;
     const std::int64_t inner = part_length(axes.inner, inner_limit(shape, backward));
     const std::int64_t outer = part_length(axes.outer, outer_limit(shape, backward, inner));
-    const auto first = static_cast<std::int64_t>(plan.pieces.size());
+    const auto first = static_cast<std::int64_t>(launches.pieces.size());
     for (std::int64_t i = 0; i < axes.outer; i += outer)
       for (std::int64_t j = 0; j < axes.inner; j += inner) {
         Piece piece;
@@ -85,29 +86,31 @@ Plan cut(const BankShape& shape, std::span<const TileMemory<Pointer>> tiles, con
         piece.tile = static_cast<std::int32_t>(t);
         piece.scale = tiles[t].scale;
         piece.swapped = axes.swapped;
-        plan.max_outer = std::max(plan.max_outer, piece.outer);
-        plan.max_inner = std::max(plan.max_inner, piece.inner);
-        plan.pieces.push_back(piece);
+        launches.max_outer = std::max(launches.max_outer, piece.outer);
+        launches.max_inner = std::max(launches.max_inner, piece.inner);
+        launches.pieces.push_back(piece);
       }
-    if (static_cast<std::int64_t>(plan.pieces.size()) > kMost) too_large("a bank of this size");
-    if (backward && static_cast<std::int64_t>(plan.pieces.size()) > first + 1)
-      give_slots(plan, first, max_slots, used);
+    if (static_cast<std::int64_t>(launches.pieces.size()) > kMost) too_large("a bank of this size");
+    if (backward && static_cast<std::int64_t>(launches.pieces.size()) > first + 1)
+      give_slots(launches, first, max_slots, used);
   }
-  for (std::size_t w = 0; w < plan.waves.size(); ++w) {
-    const bool last = w + 1 == plan.waves.size();
-    plan.waves[w].pieces =
-        (last ? static_cast<std::int64_t>(plan.pieces.size()) : plan.waves[w + 1].first_piece) -
-        plan.waves[w].first_piece;
+  for (std::size_t w = 0; w < launches.waves.size(); ++w) {
+    const bool last = w + 1 == launches.waves.size();
+    launches.waves[w].pieces = (last ? static_cast<std::int64_t>(launches.pieces.size())
+                                     : launches.waves[w + 1].first_piece) -
+                               launches.waves[w].first_piece;
   }
-  return plan;
+  return launches;
 }
 
 }  // namespace
 
-Plan plan_pieces(const BankShape& shape, std::span<const TileTarget> tiles, const Budget& budget) {
+Launches cut_pieces(const BankShape& shape, std::span<const TileTarget> tiles,
+                    const Budget& budget) {
   return cut(shape, tiles, budget, false);
 }
-Plan plan_pieces(const BankShape& shape, std::span<const TileSource> tiles, const Budget& budget) {
+Launches cut_pieces(const BankShape& shape, std::span<const TileSource> tiles,
+                    const Budget& budget) {
   return cut(shape, tiles, budget, true);
 }
 
@@ -164,13 +167,13 @@ std::int32_t backward_units(std::int64_t hidden) {
   return best;
 }
 
-Grid make_grid(Operation operation, const Arguments& args, const Plan& plan, std::int64_t count,
-               const Budget& budget) {
+Grid make_grid(Operation operation, const Arguments& args, const Launches& launches,
+               std::int64_t count, const Budget& budget) {
   const std::int64_t bytes = sizeof(float);
   switch (operation) {
     case Operation::kForward: {
       const std::int64_t blocks =
-          ceil_div(plan.max_outer, kBlockRows) * ceil_div(plan.max_inner, kBlockCols);
+          ceil_div(launches.max_outer, kBlockRows) * ceil_div(launches.max_inner, kBlockCols);
       const std::int64_t threads =
           std::clamp<std::int64_t>(ceil_div(blocks, 32) * 32, 64, kForwardThreads);
       return {count, 1, static_cast<std::int32_t>(threads), kForwardFloats * bytes};
@@ -178,9 +181,10 @@ Grid make_grid(Operation operation, const Arguments& args, const Plan& plan, std
     case Operation::kBackward: {
       const std::int64_t whole = 32 / args.units;  // workers of one warp
       const auto workers =
-          static_cast<std::int32_t>(ceil_div(ceil_div(plan.max_inner, kOwned), whole) * whole);
+          static_cast<std::int32_t>(ceil_div(ceil_div(launches.max_inner, kOwned), whole) * whole);
       return {count, static_cast<std::int32_t>(ceil_div(args.layers[0].outputs, args.units)),
-              workers * args.units, backward_floats(workers, args.units, plan.max_outer) * bytes};
+              workers * args.units,
+              backward_floats(workers, args.units, launches.max_outer) * bytes};
     }
     case Operation::kAddPartials:
       return {count, static_cast<std::int32_t>(ceil_div(args.parameters, kSumThreads)), kSumThreads,

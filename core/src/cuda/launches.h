@@ -24,7 +24,7 @@ struct Wave {
   std::int64_t first_sum = 0, sums = 0;
 };
 
-struct Plan {
+struct Launches {
   std::vector<Piece> pieces;
   std::vector<Sum> sums;
   std::vector<Wave> waves;
@@ -34,8 +34,10 @@ struct Plan {
 
 /// Cuts tiles into pieces. Empty tiles have none.
 /// @throws Error(kLimit) for more than 2^31 - 1 tiles
-Plan plan_pieces(const BankShape& shape, std::span<const TileTarget> tiles, const Budget& budget);
-Plan plan_pieces(const BankShape& shape, std::span<const TileSource> tiles, const Budget& budget);
+Launches cut_pieces(const BankShape& shape, std::span<const TileTarget> tiles,
+                    const Budget& budget);
+Launches cut_pieces(const BankShape& shape, std::span<const TileSource> tiles,
+                    const Budget& budget);
 
 /// The part of the arguments that depends on the shape; pointers are left null.
 /// @throws Error(kUnsupported) for generators other than plain g-nets, for trained codes, and for
@@ -51,7 +53,7 @@ std::int32_t backward_units(std::int64_t hidden);
 
 /// The grid of an operation on `count` pieces, or sums.
 /// @throws Error(kLimit) where one block of a deep g-net needs more memory than the budget
-Grid make_grid(Operation operation, const Arguments& args, const Plan& plan, std::int64_t count,
-               const Budget& budget);
+Grid make_grid(Operation operation, const Arguments& args, const Launches& launches,
+               std::int64_t count, const Budget& budget);
 
 }  // namespace gbcompress::cuda
