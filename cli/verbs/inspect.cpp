@@ -28,30 +28,30 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-std::string tiles_text(const GNetPlan& plan) {
-  return with_commas(plan.grid().tiles()) + " of " + std::to_string(plan.tile_rows) + "x" +
-         std::to_string(plan.tile_cols);
+std::string tiles_text(const GNetSpec& spec) {
+  return with_commas(spec.grid().tiles()) + " of " + std::to_string(spec.tile_rows) + "x" +
+         std::to_string(spec.tile_cols);
 }
 
-ordered_json plan_json(const ArtifactTensor& tensor) {
-  const GNetPlan& plan = tensor.plan;
+ordered_json spec_json(const ArtifactTensor& tensor) {
+  const GNetSpec& spec = tensor.spec;
   ordered_json kernel_codes = ordered_json::array(), entry;
-  for (const AxisCode& code : plan.kernel_codes) kernel_codes.push_back(code_text(code));
-  entry["type"] = plan.type_id;
-  entry["revision"] = plan.type_revision;
-  entry["tiles"] = plan.grid().tiles();
-  entry["tile_shape"] = {plan.tile_rows, plan.tile_cols};
-  entry["generator"] = generator_name(plan.generator);
-  if (is_product(plan.generator)) {
-    entry["rank"] = plan.rank;
+  for (const AxisCode& code : spec.kernel_codes) kernel_codes.push_back(code_text(code));
+  entry["type"] = spec.type_id;
+  entry["revision"] = spec.type_revision;
+  entry["tiles"] = spec.grid().tiles();
+  entry["tile_shape"] = {spec.tile_rows, spec.tile_cols};
+  entry["generator"] = generator_name(spec.generator);
+  if (is_product(spec.generator)) {
+    entry["rank"] = spec.rank;
   } else {
-    entry["inputs"] = gnet_inputs(plan);
-    entry["hidden"] = plan.hidden;
-    entry["row_code"] = code_text(plan.row_code);
-    entry["col_code"] = code_text(plan.col_code);
+    entry["inputs"] = gnet_inputs(spec);
+    entry["hidden"] = spec.hidden;
+    entry["row_code"] = code_text(spec.row_code);
+    entry["col_code"] = code_text(spec.col_code);
     entry["kernel_codes"] = kernel_codes;
   }
-  entry["parameters"] = plan_parameters(plan);
+  entry["parameters"] = spec_parameters(spec);
   entry["coding"] = coding_name(tensor.coding);
   return entry;
 }
@@ -89,7 +89,7 @@ ordered_json tensor_json(const ArtifactTensor& tensor, const StoredTensor& store
     }
   }
   entry.update(sources_json(tensor));
-  if (has_plan(tensor.kind)) entry.update(plan_json(tensor));
+  if (has_spec(tensor.kind)) entry.update(spec_json(tensor));
   return entry;
 }
 
@@ -111,9 +111,9 @@ std::string made_of(const ArtifactReader& artifact, const ArtifactTensor& tensor
                   tensor.row_steps ? " by row" : "");
   switch (tensor.kind) {
     case TensorKind::kGenerated:
-      return tiles_text(tensor.plan) + ", " + generator_text(tensor.plan);
+      return tiles_text(tensor.spec) + ", " + generator_text(tensor.spec);
     case TensorKind::kPredicted:
-      return tiles_text(tensor.plan) + ", " + generator_text(tensor.plan) + ", " + text;
+      return tiles_text(tensor.spec) + ", " + generator_text(tensor.spec) + ", " + text;
     case TensorKind::kQuantized:
       return (tensor.on_base ? "base, " : "") + std::string(text);
     case TensorKind::kTied:
@@ -141,8 +141,8 @@ struct ArtifactListing {
   /// @param tensors  stored_tensors(), or compared with a source
   ArtifactListing(const ArtifactReader& artifact, const std::vector<StoredTensor>& tensors,
                   bool compared)
-      : plans_(std::any_of(artifact.tensors().begin(), artifact.tensors().end(),
-                           [](const ArtifactTensor& tensor) { return has_plan(tensor.kind); })),
+      : gnets_(std::any_of(artifact.tensors().begin(), artifact.tensors().end(),
+                           [](const ArtifactTensor& tensor) { return has_spec(tensor.kind); })),
         lanes_(artifact.profile() == CodecProfile::kLanes) {
     std::vector<std::string> head = {"name",       "shape",  "dtype", "kind",           "made of",
                                      "parameters", "coding", "bytes", "bits per weight"};
@@ -155,21 +155,21 @@ struct ArtifactListing {
  private:
   /// Without g-nets there is nothing to say in their two columns.
   void row(std::vector<std::string> cells) {
-    if (!plans_) cells.erase(cells.begin() + 5, cells.begin() + 7);
+    if (!gnets_) cells.erase(cells.begin() + 5, cells.begin() + 7);
     table.row(cells);
   }
 
   /// In a file of profile lanes.
   bool apart(const StoredTensor& stored) const { return lanes_ && stored.profile == "small"; }
 
-  const bool plans_, lanes_;
+  const bool gnets_, lanes_;
 
   void add(const ArtifactReader& artifact, const ArtifactTensor& tensor, const StoredTensor& stored,
            bool compared) {
-    const bool made = has_plan(tensor.kind);
+    const bool made = has_spec(tensor.kind);
     if (made) {
       ++generated;
-      parameters += plan_parameters(tensor.plan);
+      parameters += spec_parameters(tensor.spec);
     }
     list.push_back(tensor_json(tensor, stored));
     if (compared) list.back().update(error_json(stored));
@@ -179,10 +179,10 @@ struct ArtifactListing {
         shape_text(tensor.shape),
         std::string(dtype_name(tensor.dtype)),
         !made                                   ? kind
-        : tensor.kind == TensorKind::kPredicted ? printable(tensor.plan.type_id) + " " + kind
-                                                : printable(tensor.plan.type_id),
+        : tensor.kind == TensorKind::kPredicted ? printable(tensor.spec.type_id) + " " + kind
+                                                : printable(tensor.spec.type_id),
         made_of(artifact, tensor) + (apart(stored) ? ", profile small" : ""),
-        made ? with_commas(plan_parameters(tensor.plan)) : "",
+        made ? with_commas(spec_parameters(tensor.spec)) : "",
         made ? std::string(coding_name(tensor.coding)) : "",
         with_commas(std::llround(stored.bytes)),
         fixed(bits_a_weight(tensor, 8 * stored.bytes), 2)};
@@ -350,18 +350,18 @@ void inspect_model(const fs::path& file, FileKind kind, const Arguments& argumen
 
 void add_inspect_options(boost::program_options::options_description& into) {
   auto add = into.add_options();
-  add("plan", "print the g-nets that each parameter would get, from names and shapes");
+  add("gnets", "print the g-nets that each parameter would get, from names and shapes");
   add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
       "for a .gbz: the error of each tensor to the file that it was made from");
   add("draft", "of a .gbz that was compressed with --layers, its first part alone");
   add_model_options(into);
-  add("world", text_value("N"), "with --plan: world size to plan for, in processes");
+  add("world", text_value("N"), "with --gnets: number of processes");
   add("arch", text_value("NAME"),
-      "with --plan: architecture, for a file that holds names and values only");
+      "with --gnets: architecture, for a file that holds names and values only");
   add("config", text_value("FILE"),
-      "with --plan: read settings from a TOML file, as compress does");
+      "with --gnets: read settings from a TOML file, as compress does");
   add("set", boost::program_options::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
-      "with --plan: one setting; repeatable");
+      "with --gnets: one setting; repeatable");
   add_report_options(into, /*force=*/true);
 }
 
@@ -369,14 +369,15 @@ int inspect_one(const Arguments& arguments) {
   const fs::path file = model_in(arguments.words()[0]);
   const FileKind kind = sniff(file);
   std::vector<std::string> idle;
-  if (arguments.has("plan")) {
+  if (arguments.has("gnets")) {
     if (kind == FileKind::kArtifact)
-      throw Error(Errc::kUsage, "a .gbz holds its plan; leave out --plan to print it");
+      throw Error(Errc::kUsage, "a .gbz holds its g-nets; leave out --gnets to print them");
     if (arguments.has("report"))
       throw Error(Errc::kUsage,
-                  "--report contradicts --plan: a report shows the contents of a file");
+                  "--report contradicts --gnets: a report shows the contents of a file");
     if (arguments.has("against"))
-      throw Error(Errc::kUsage, "--against contradicts --plan: it compares the contents of a .gbz");
+      throw Error(Errc::kUsage,
+                  "--against contradicts --gnets: it compares the contents of a .gbz");
     note_idle_force(arguments, idle);
     note_idle_parts(arguments, {file}, idle);
     say_notes(arguments, idle);
@@ -384,7 +385,7 @@ int inspect_one(const Arguments& arguments) {
   }
   for (const char* option : {"world", "arch", "config", "set"})
     if (arguments.has(option))
-      throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
+      throw Error(Errc::kUsage, std::string("--") + option + " needs --gnets");
   if (arguments.has("draft") && kind != FileKind::kArtifact)
     throw Error(Errc::kUsage, "--draft inspects the draft of a .gbz");
   if (arguments.has("against") && kind != FileKind::kArtifact)
@@ -409,13 +410,13 @@ int run_inspect(const Arguments& arguments) { return run_parts(arguments, inspec
 
 const Verb& inspect_verb() {
   static const Verb verb = {"inspect",
-                            "List the tensors of a file, or plan g-nets for them.",
-                            "FILE [--plan [--world N] [options]]",
+                            "List the tensors of a file, or the g-nets that they would get.",
+                            "FILE [--gnets [--world N] [options]]",
                             "  gbcompress inspect model.gbz\n"
                             "  gbcompress inspect model.gbz --against model.safetensors\n"
                             "  gbcompress inspect model.safetensors --json\n"
                             "  gbcompress inspect model.torchscript.pt\n"
-                            "  gbcompress inspect model.safetensors --plan --world 8\n",
+                            "  gbcompress inspect model.safetensors --gnets --world 8\n",
                             1,
                             1,
                             add_inspect_options,

@@ -1,8 +1,8 @@
-// What `inspect` needs LibTorch for: TorchScript, and plans.
+// What `inspect` needs LibTorch for: TorchScript, and the g-nets that a model would get.
 #include "exit_status.h"
 #include "gbcompress/model.h"
 #include "listing.h"
-#include "plan.h"
+#include "model_gnets.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
@@ -26,8 +26,8 @@ Listing list_torchscript(const fs::path& file) {
 
 int inspect_with_torch(const Arguments& arguments) {
   const fs::path file = arguments.words()[0];
-  if (arguments.has("plan"))
-    show_plan(arguments, file);
+  if (arguments.has("gnets"))
+    show_gnets(arguments, file);
   else {
     Report page(arguments, "inspect", file.string());
     print_listing(file, list_torchscript(file), arguments.json(), page);

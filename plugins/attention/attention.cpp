@@ -1,8 +1,8 @@
 #include <gbcompress/plugin.h>
 
-#include "plan.h"
+#include "spec.h"
 
 GBC_PLUGIN("attention", GBC_VERSION_STRING, [](gbcompress::Registrar& registrar) {
   registrar.register_gnet_type({.id = "attention", .modules = gbcompress::attention::modules()},
-                               &gbcompress::attention::plan);
+                               &gbcompress::attention::spec);
 })

@@ -1,6 +1,6 @@
 #include <gbcompress/plugin.h>
 
-#include "plan.h"
+#include "spec.h"
 
 namespace {
 
@@ -13,10 +13,10 @@ class Embedding final : public gbcompress::GNetType {
   }
 
  private:
-  std::optional<gbcompress::GNetPlan> plan_impl(
+  std::optional<gbcompress::GNetSpec> spec_impl(
       const gbcompress::ParameterInfo& parameter,
       const gbcompress::GNetOptions& options) const override {
-    return gbcompress::embedding::plan(parameter, options);
+    return gbcompress::embedding::spec(parameter, options);
   }
 };
 

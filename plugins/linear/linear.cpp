@@ -1,8 +1,8 @@
 #include <gbcompress/plugin.h>
 
-#include "plan.h"
+#include "spec.h"
 
 GBC_PLUGIN("linear", GBC_VERSION_STRING, [](gbcompress::Registrar& registrar) {
   registrar.register_gnet_type({.id = "linear", .modules = gbcompress::linear::modules()},
-                               &gbcompress::linear::plan);
+                               &gbcompress::linear::spec);
 })

@@ -7,7 +7,7 @@
 
 namespace {
 
-std::optional<gbcompress::GNetPlan> plan_circulant(const gbcompress::ParameterInfo& parameter,
+std::optional<gbcompress::GNetSpec> spec_circulant(const gbcompress::ParameterInfo& parameter,
                                                    const gbcompress::GNetOptions& options) {
   const auto& shape = parameter.shape;
   if (parameter.local_name != "weight" || shape.size() != 2 || shape[0] != shape[1])
@@ -17,13 +17,13 @@ std::optional<gbcompress::GNetPlan> plan_circulant(const gbcompress::ParameterIn
   gbcompress::GNetOptions of_row = options;
   // A ratio is meant for all weights of the parameter, of which the row is one in n.
   if (options.ratio) of_row.ratio = *options.ratio / static_cast<double>(shape[0]);
-  return make_plan(first_row, {.row_dim = 0, .col_dim = -1}, of_row);
+  return make_spec(first_row, {.row_dim = 0, .col_dim = -1}, of_row);
 }
 
 /// weight[i][j] = first_row[(j - i) mod n]
-at::Tensor build_circulant(const gbcompress::GNetPlan& plan, const at::Tensor& tiles) {
-  const at::Tensor first_row = place_tiles(plan, tiles);
-  const std::int64_t n = plan.shape[0];
+at::Tensor build_circulant(const gbcompress::GNetSpec& spec, const at::Tensor& tiles) {
+  const at::Tensor first_row = place_tiles(spec, tiles);
+  const std::int64_t n = spec.shape[0];
   const at::Tensor i = at::arange(n, at::kLong);
   const at::Tensor place = i.unsqueeze(0).sub(i.unsqueeze(1)).remainder(n);
   return first_row.index_select(0, place.flatten()).view({n, n});
@@ -32,7 +32,7 @@ at::Tensor build_circulant(const gbcompress::GNetPlan& plan, const at::Tensor& t
 }  // namespace
 
 GBC_PLUGIN("circulant", "0.1.0", [](gbcompress::Registrar& registrar) {
-  registrar.register_gnet_type({.id = "circulant", .modules = {"CirculantLinear"}}, &plan_circulant,
+  registrar.register_gnet_type({.id = "circulant", .modules = {"CirculantLinear"}}, &spec_circulant,
                                &build_circulant);
   registrar.register_model("circulant-net", &make_circulant_net);
 })

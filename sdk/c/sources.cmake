@@ -4,11 +4,11 @@ set(base digest sha256_blocks random text float16)
 set(format container dtype gguf/block_fields gguf/fit_parts gguf/make_blocks payload)
 set(geometry tile_grid)
 set(encoding code_text encoding waves)
-set(gnet bank_shape gnet_plan reference_kernel tile_kernel)
+set(gnet bank_shape gnet_spec reference_kernel tile_kernel)
 set(codec byte_coder codec delta/blocks delta/change delta/classes delta/dense delta/dense_tables delta/sparse lanes/decode_block lanes/decoder
   lanes/head lanes/lanes_coder lanes/tables small/logistic small/small_coder small/small_model
   small/surroundings small/wide_model)
-set(artifact arch_layout change decode direct_values draft_values file_digest header/cbor_reader header/header header/parse_header header/plan_fields
+set(artifact arch_layout change decode direct_values draft_values file_digest header/cbor_reader header/header header/parse_header header/spec_fields
   header/prelude header/sizes header/tensor_fields header/text integers/integer_reader integers/integers
   integers/lanes_reader integers/prior_classes integers/products integers/steps integers/transform narrow pieces read_many read_slice reader
   sections/blocks sections/coding sections/elements sections/float_code sections/levels sections/line_prediction sections/planes sections/requantized sections/unpacking)
@@ -35,7 +35,7 @@ set(gbz_parts)
 foreach(part "ZSTD ${CMAKE_CURRENT_LIST_DIR}/src/zstd" "SMALL ${core}/src/codec/small/small_coder" "PIECES ${core}/src/artifact/pieces"
     "BLOCKS ${core}/src/artifact/sections/blocks ${core}/src/artifact/sections/requantized ${core}/src/format/gguf/block_fields ${core}/src/format/gguf/fit_parts ${core}/src/format/gguf/make_blocks"
     "DELTAS ${core}/src/codec/delta/blocks ${core}/src/codec/delta/change ${core}/src/codec/delta/classes ${core}/src/codec/delta/dense ${core}/src/codec/delta/dense_tables ${core}/src/codec/delta/sparse ${core}/src/artifact/change"
-    "GNETS ${core}/src/gnet/bank_shape ${core}/src/gnet/gnet_plan ${core}/src/gnet/reference_kernel ${core}/src/gnet/tile_kernel ${core}/src/encoding/encoding ${core}/src/encoding/code_text ${core}/src/geometry/tile_grid ${core}/src/artifact/header/plan_fields ${core}/src/artifact/integers/prior_classes"
+    "GNETS ${core}/src/gnet/bank_shape ${core}/src/gnet/gnet_spec ${core}/src/gnet/reference_kernel ${core}/src/gnet/tile_kernel ${core}/src/encoding/encoding ${core}/src/encoding/code_text ${core}/src/geometry/tile_grid ${core}/src/artifact/header/spec_fields ${core}/src/artifact/integers/prior_classes"
     "ARCHITECTURES ${core}/src/artifact/arch_layout"
     "ONNX ${CMAKE_CURRENT_LIST_DIR}/src/onnx ${CMAKE_CURRENT_LIST_DIR}/src/onnx_split")
   separate_arguments(part)

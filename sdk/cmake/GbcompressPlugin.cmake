@@ -68,7 +68,7 @@ endfunction()
 #
 # A test program that loads the plugin as the host does and checks the promises of registry.h for
 # each layer type that it registers, and those of strategy.h for each strategy. PARAMETERS are module type, local name and shape of what else
-# the types are asked to plan, for types that take none of the usual names and shapes.
+# the types are offered, for types that take none of the usual names and shapes.
 function(gbcompress_add_contract_test)
   gbc_require_libtorch(gbcompress_add_contract_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PLUGIN" "PARAMETERS;ARGUMENTS")

@@ -90,7 +90,7 @@ std::string case_name(const Case& c, const std::string& options) {
 }  // namespace
 
 const GNetType& Case::type() const { return *host().registry().find_by_id(type_id); }
-GNetPlan Case::plan() const { return type().plan(parameter, options).value(); }
+GNetSpec Case::spec() const { return type().spec(parameter, options).value(); }
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 PluginHost& host() {
@@ -130,7 +130,7 @@ std::vector<Case> cases() {
         if (!offer.module_type.empty() && offer.module_type != module) continue;
         for (const auto& [name, options] : option_sets()) {
           Case c{id, parameter_of(offer, module), options, ""};
-          if (!type.plan(c.parameter, c.options)) continue;
+          if (!type.spec(c.parameter, c.options)) continue;
           c.name = case_name(c, name);
           if (std::find(names.begin(), names.end(), c.name) != names.end()) continue;
           names.push_back(c.name);

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       else if (!argument.starts_with("--"))
         gbcompress::contract::host().load(argument);
     }
-    // GoogleTest generates the cases, and so the plans, inside this call.
+    // GoogleTest generates the cases, and so the specifications, inside this call.
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
   } catch (const std::exception& error) {

@@ -23,8 +23,8 @@ at::Tensor numbers(at::IntArrayRef shape, double seed) {
       .reshape(shape);
 }
 
-at::Tensor tiles_for(const GNetPlan& plan, double seed = 0) {
-  const TileGrid grid = plan.grid();
+at::Tensor tiles_for(const GNetSpec& spec, double seed = 0) {
+  const TileGrid grid = spec.grid();
   return numbers({grid.tiles(), grid.tile_rows(), grid.tile_cols(), grid.kernel()}, seed);
 }
 
@@ -32,7 +32,7 @@ class NamesOfGNetType : public testing::TestWithParam<std::string> {};
 class GNetTypeContract : public testing::TestWithParam<Case> {
  protected:
   at::Tensor build(const at::Tensor& tiles) const {
-    return c.type().build(plan, tiles, c.parameter.shape, c.parameter.name);
+    return c.type().build(spec, tiles, c.parameter.shape, c.parameter.name);
   }
   /// A number that every element of the result takes part in, in double.
   double probe(const at::Tensor& tiles) const {
@@ -46,7 +46,7 @@ class GNetTypeContract : public testing::TestWithParam<Case> {
   }
 
   const Case& c = GetParam();
-  const GNetPlan plan = c.plan();
+  const GNetSpec spec = c.spec();
   const at::Tensor weights = numbers(c.parameter.shape, 0.9) + 2;
 };
 
@@ -54,11 +54,11 @@ TEST(Registry, EveryTypeTakesSomeParameter) {
   ASSERT_FALSE(type_ids().empty() && host().registry().strategies().empty() &&
                host().registry().models().empty())
       << "no plugin was loaded, or it registered nothing";
-  std::set<std::string> planned;
-  for (const Case& c : cases()) planned.insert(c.type_id);
+  std::set<std::string> taken;
+  for (const Case& c : cases()) taken.insert(c.type_id);
   for (const std::string& id : type_ids())
-    EXPECT_TRUE(planned.contains(id))
-        << id << " plans none of the offered parameters; offer one that it takes with "
+    EXPECT_TRUE(taken.contains(id))
+        << id << " takes none of the offered parameters; offer one that it takes with "
         << "PARAMETERS Module.name:64x48 in gbcompress_add_contract_test()";
 }
 
@@ -76,36 +76,36 @@ TEST_P(NamesOfGNetType, AreWellFormed) {
   EXPECT_EQ(type.supports("an-ability-nobody-has"), 0);
 }
 
-TEST_P(GNetTypeContract, PlanIsValidAndCarriesTheTypesName) {
-  EXPECT_NO_THROW(validate(plan));
-  EXPECT_EQ(plan.type_id, c.type_id);
-  EXPECT_EQ(plan.type_revision, c.type().revision());
-  EXPECT_GE(plan_parameters(plan), 1);
+TEST_P(GNetTypeContract, SpecIsValidAndCarriesTheTypesName) {
+  EXPECT_NO_THROW(validate(spec));
+  EXPECT_EQ(spec.type_id, c.type_id);
+  EXPECT_EQ(spec.type_revision, c.type().revision());
+  EXPECT_GE(spec_parameters(spec), 1);
 }
 
-TEST_P(GNetTypeContract, PlanIsPure) {
-  for (const Case& other : {cases().front(), cases().back()}) other.plan();
-  EXPECT_EQ(c.plan(), plan);
+TEST_P(GNetTypeContract, SpecIsPure) {
+  for (const Case& other : {cases().front(), cases().back()}) other.spec();
+  EXPECT_EQ(c.spec(), spec);
   ParameterInfo elsewhere = c.parameter;
   elsewhere.name = "another.model." + elsewhere.name;
   elsewhere.module_path = "another.model." + elsewhere.module_path;
-  const auto again = c.type().plan(elsewhere, c.options);
-  ASSERT_TRUE(again.has_value()) << "the plan depends on where the module lies";
-  EXPECT_EQ(*again, plan) << "the plan depends on where the module lies";
+  const auto again = c.type().spec(elsewhere, c.options);
+  ASSERT_TRUE(again.has_value()) << "the specification depends on where the module lies";
+  EXPECT_EQ(*again, spec) << "the specification depends on where the module lies";
 }
 
-TEST_P(GNetTypeContract, PlanSurvivesTheFile) {
+TEST_P(GNetTypeContract, SpecSurvivesTheFile) {
   ArtifactWriter writer("", "");
-  const std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)), 0.25f);
-  writer.add_generated("w", DType::kF32, c.parameter.shape, plan, Coding::kF32, theta);
+  const std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)), 0.25f);
+  writer.add_generated("w", DType::kF32, c.parameter.shape, spec, Coding::kF32, theta);
   const auto reader = ArtifactReader::from_bytes(writer.encode(), "contract");
   ASSERT_EQ(reader.tensors().size(), 1u);
-  EXPECT_EQ(reader.tensors()[0].plan, plan);
+  EXPECT_EQ(reader.tensors()[0].spec, spec);
   EXPECT_EQ(reader.tensors()[0].shape, c.parameter.shape);
 }
 
 TEST_P(GNetTypeContract, BuildGivesTheParameter) {
-  const at::Tensor tiles = tiles_for(plan);
+  const at::Tensor tiles = tiles_for(spec);
   const at::Tensor before = tiles.clone();
   const at::Tensor built = build(tiles);
   EXPECT_EQ(built.sizes().vec(), c.parameter.shape);
@@ -116,7 +116,7 @@ TEST_P(GNetTypeContract, BuildGivesTheParameter) {
 }
 
 TEST_P(GNetTypeContract, BuildRefusesOtherTiles) {
-  const at::Tensor tiles = tiles_for(plan);
+  const at::Tensor tiles = tiles_for(spec);
   EXPECT_THROW(build(tiles.unsqueeze(0)), Error);
   EXPECT_THROW(build(at::zeros({tiles.size(0) + 1, tiles.size(1), tiles.size(2), tiles.size(3)})),
                Error);
@@ -124,7 +124,7 @@ TEST_P(GNetTypeContract, BuildRefusesOtherTiles) {
 
 TEST_P(GNetTypeContract, GradientMatchesFiniteDifferences) {
   constexpr double kStep = 1e-2;
-  const at::Tensor tiles = tiles_for(plan);
+  const at::Tensor tiles = tiles_for(spec);
   const at::Tensor grad = gradient(tiles);
   const std::int64_t n = tiles.numel();
   const double size = grad.abs().max().item<double>() + 1e-3;
@@ -137,7 +137,7 @@ TEST_P(GNetTypeContract, GradientMatchesFiniteDifferences) {
     const double measured = (probe(up) - probe(down)) / (2 * kStep);
     EXPECT_NEAR(grad.flatten()[i].item<double>(), measured, 2e-3 * size) << "tile element " << i;
   }
-  const at::Tensor direction = tiles_for(plan, 0.31);
+  const at::Tensor direction = tiles_for(spec, 0.31);
   const double measured =
       (probe(tiles + direction * kStep) - probe(tiles - direction * kStep)) / (2 * kStep);
   const double predicted = (grad.to(at::kDouble) * direction).sum().item<double>();
@@ -145,8 +145,8 @@ TEST_P(GNetTypeContract, GradientMatchesFiniteDifferences) {
 }
 
 TEST_P(GNetTypeContract, EveryPositionThatExistsMattersAndNoOther) {
-  const at::Tensor used = gradient(tiles_for(plan)).ne(0);
-  const TileGrid grid = plan.grid();
+  const at::Tensor used = gradient(tiles_for(spec)).ne(0);
+  const TileGrid grid = spec.grid();
   for (std::int64_t t = 0; t < grid.tiles(); ++t) {
     const TileExtent extent = grid.extent(t);
     const at::Tensor inside = used[t].narrow(0, 0, extent.rows).narrow(1, 0, extent.cols);

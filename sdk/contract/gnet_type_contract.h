@@ -18,8 +18,8 @@ struct Case {
   std::string name;  ///< letters, digits and '_': names the test
 
   const GNetType& type() const;
-  /// The type's plan. Every case has one.
-  GNetPlan plan() const;
+  /// The type's specification. Every case has one.
+  GNetSpec spec() const;
 };
 /// How GoogleTest prints a case.
 void PrintTo(const Case& c, std::ostream* out);
@@ -27,7 +27,7 @@ void PrintTo(const Case& c, std::ostream* out);
 /// The host whose registry is tested. The main program fills it before GoogleTest starts.
 PluginHost& host();
 
-/// Adds a parameter that the types have to plan: "Row.weight:64x48", module type, local name,
+/// Adds a parameter that the types are offered: "Row.weight:64x48", module type, local name,
 /// shape. @throws Error(kUsage)
 void offer_parameter(const std::string& text);
 

@@ -37,14 +37,15 @@ StrategyBatch batch_of(std::int64_t step) {
   return batch;
 }
 
-/// Linear layers: planned by whatever the loaded plugins are, so that g-nets take part.
+/// Linear layers, whose weights the layer types of the loaded plugins generate, so that g-nets take
+/// part.
 Registry& registry() {
   static Registry copy = [] {
     Registry result = host().registry();
     result.stage("contract", [&](Registrar& registrar) {
       if (!result.find_by_module("Linear"))
         registrar.register_gnet_type("Linear", [](const ParameterInfo& p, const GNetOptions& o) {
-          return p.shape.size() == 2 ? std::optional(make_plan(p, {}, o)) : std::nullopt;
+          return p.shape.size() == 2 ? std::optional(make_spec(p, {}, o)) : std::nullopt;
         });
       if (!result.models().contains("mlp")) register_builtin_models(registrar);
     });

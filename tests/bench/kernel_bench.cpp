@@ -26,13 +26,13 @@ struct Bank {
   std::vector<TileSource> sources;
 
   Bank(std::vector<std::int64_t> tile, std::vector<std::int64_t> hidden) {
-    GNetPlan plan;
-    plan.shape = tile;
-    plan.tile_rows = tile[0];
-    plan.tile_cols = tile[1];
-    plan.kernel_codes.assign(tile.size() - 2, Encoding::kOneHot);
-    plan.hidden = std::move(hidden);
-    shape = bank_shape(plan);
+    GNetSpec spec;
+    spec.shape = tile;
+    spec.tile_rows = tile[0];
+    spec.tile_cols = tile[1];
+    spec.kernel_codes.assign(tile.size() - 2, Encoding::kOneHot);
+    spec.hidden = std::move(hidden);
+    shape = bank_shape(spec);
     const std::int64_t positions = shape.positions(), tiles = (kWeights - 1) / positions + 1;
     theta = at::empty({tiles, shape.parameters()}, at::kFloat).uniform_(-0.1, 0.1);
     grad = at::zeros_like(theta);

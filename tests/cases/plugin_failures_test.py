@@ -35,7 +35,7 @@ class PluginFailures(harness.CliTest):
         for fault, pattern in {
                 "init_throw": 'init threw "no table for"$',
                 "init_throw_int": "init threw something that is not a std::exception$",
-                "plan_sides": "init returned a plan that cannot be used: .* defect of the plugin$",
+                "spec_sides": "init returned a specification that cannot be used: .* defect of the plugin$",
                 "build_throw_torch": 'build threw "no kernel in LibTorch"$',
                 "nan": "build returned NaN or infinity, and its tiles are finite",
                 "nan_gradient": "the gradient of build is NaN or infinite",

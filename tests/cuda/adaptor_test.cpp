@@ -12,7 +12,7 @@ using cuda::host_module;
 
 std::unique_ptr<TileKernel> kernel() { return cuda::make_kernel(host_module(), {}, {}); }
 
-KernelNumbers small() { return KernelNumbers(kernel_case("", {23, 37}, {}, 10, 16, {12}).plan); }
+KernelNumbers small() { return KernelNumbers(kernel_case("", {23, 37}, {}, 10, 16, {12}).spec); }
 
 TEST(CudaAdaptor, KeepsWhatLiesOnTheDeviceForTheNextCall) {
   const KernelNumbers n = small();
@@ -71,10 +71,10 @@ TEST(CudaAdaptor, RefusesMemoryOfBothKinds) {
 TEST(CudaAdaptor, RefusesTheGeneratorsItDoesNotKnow) {
   std::int64_t refused = 0;
   for (const KernelCase& c : kernel_cases()) {
-    if (knows(c.plan)) continue;
+    if (knows(c.spec)) continue;
     SCOPED_TRACE(c.name);
     ++refused;
-    const KernelNumbers n(c.plan);
+    const KernelNumbers n(c.spec);
     GBC_EXPECT_ERROR(from_host(*kernel(), n), Errc::kUnsupported,
                      "the cuda kernel does not support");
   }
@@ -101,7 +101,7 @@ TEST(CudaAdaptor, RefusesGNetsThatAreTooLarge) {
     kernel()->forward(shape, theta, std::span(&tile, 1));
   };
   const auto shape = [](std::vector<std::int64_t> hidden) {
-    return bank_shape(kernel_case("", {23, 37}, {}, 10, 16, std::move(hidden)).plan);
+    return bank_shape(kernel_case("", {23, 37}, {}, 10, 16, std::move(hidden)).spec);
   };
   GBC_EXPECT_ERROR(forward(shape({4080, 4080})), Errc::kLimit, "67108864 are allowed");
   GBC_EXPECT_ERROR(forward(shape({4097, 4097})), Errc::kLimit,
@@ -128,7 +128,7 @@ TEST(CudaAdaptor, SaysWhyThereIsNoGpu) {
 
 /// Every call of a step fails once.
 TEST(CudaAdaptor, TurnsEveryFailureIntoAnErrorAndFreesItsMemory) {
-  const KernelNumbers n(kernel_case("", {290, 270}, {}, 290, 270, {3}).plan);
+  const KernelNumbers n(kernel_case("", {290, 270}, {}, 290, 270, {3}).spec);
   const auto k = kernel();
   bool finished = false;
   std::int64_t call = 0;

@@ -67,17 +67,17 @@ double flops(const Case& c, bool backward) {
 }
 
 BankShape shape_of(const Case& c) {
-  GNetPlan plan;
-  plan.type_id = "bound";
-  plan.shape = {c.rows, c.cols};
+  GNetSpec spec;
+  spec.type_id = "bound";
+  spec.shape = {c.rows, c.cols};
   if (c.kernel > 1) {
-    plan.shape.push_back(c.kernel);
-    plan.kernel_codes = {Encoding::kOneHot};
+    spec.shape.push_back(c.kernel);
+    spec.kernel_codes = {Encoding::kOneHot};
   }
-  plan.tile_rows = c.tile_rows;
-  plan.tile_cols = c.tile_cols;
-  plan.hidden = c.hidden;
-  return bank_shape(plan);
+  spec.tile_rows = c.tile_rows;
+  spec.tile_cols = c.tile_cols;
+  spec.hidden = c.hidden;
+  return bank_shape(spec);
 }
 
 template <typename Pointer>

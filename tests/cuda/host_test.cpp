@@ -18,24 +18,24 @@ class CudaHostTest : public ::testing::TestWithParam<KernelCase> {
 };
 
 TEST_P(CudaHostTest, MatchesTheReferenceFromHostMemory) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   expect_reference(from_host(*kernel(), n), n);
 }
 
 TEST_P(CudaHostTest, MatchesTheReferenceOnTheDevice) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   expect_reference(on_device(cuda::host_module(), *kernel(), n), n);
 }
 
 TEST_P(CudaHostTest, MatchesTheReferenceInLittleMemory) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   // Two pieces a wave, few workspaces, and one tile at a time on the device.
   const auto k = kernel({.partial = 2 * n.shape.parameters(), .workspace = 1 << 17, .staging = 1});
   expect_reference(from_host(*k, n), n);
 }
 
 TEST_P(CudaHostTest, TouchesNothingBesideItsTiles) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   const DeviceFloats values(cuda::host_module(), std::vector<float>(n.gradient.size(), -7));
   const DeviceFloats theta(cuda::host_module(), n.theta);
   const auto tiles = n.tiles(values.data(), 1);
@@ -54,7 +54,7 @@ TEST_P(CudaHostTest, TouchesNothingBesideItsTiles) {
 /// Threads that touched each other's numbers between two barriers, or a sum whose order depends on
 /// who comes first, would show here.
 TEST_P(CudaHostTest, SameBitsInAnyOrderOfThreads) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   const auto k = kernel();
   const KernelResults first = from_host(*k, n);
   for (const auto order : {cuda::ThreadOrder::kBackward, cuda::ThreadOrder::kShuffled}) {

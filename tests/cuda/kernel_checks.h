@@ -6,16 +6,16 @@
 
 namespace gbcompress {
 
-/// Whether the cuda kernel knows a plan.
-inline bool knows(const GNetPlan& plan) {
-  return plan.generator == Generator::kGNet && !bank_shape(plan).has_latents();
+/// Whether the cuda kernel knows a specification.
+inline bool knows(const GNetSpec& spec) {
+  return spec.generator == Generator::kGNet && !bank_shape(spec).has_latents();
 }
 
 /// The shapes of all kernels, as far as it knows them, and those whose pieces, hidden blocks and
 /// workspaces are many.
 inline std::vector<KernelCase> cuda_cases() {
   std::vector<KernelCase> cases = kernel_cases();
-  std::erase_if(cases, [](const KernelCase& c) { return !knows(c.plan); });
+  std::erase_if(cases, [](const KernelCase& c) { return !knows(c.spec); });
   const MatrixView plain, transposed{.row_dim = 1, .col_dim = 0};
   cases.push_back(kernel_case("pieces", {290, 270}, plain, 290, 270, {11}));
   cases.push_back(kernel_case("pieces_cropped", {200, 310}, plain, 150, 140, {5}));

@@ -44,24 +44,24 @@ class CudaGpuTest : public ::testing::TestWithParam<KernelCase> {
 };
 
 TEST_P(CudaGpuTest, MatchesTheReferenceFromHostMemory) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   expect_reference(from_host(*kernel_, n), n);
 }
 
 TEST_P(CudaGpuTest, MatchesTheReferenceOnTheDevice) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   expect_reference(on_device(module(), *kernel_, n), n);
 }
 
 TEST_P(CudaGpuTest, MatchesTheReferenceInLittleMemory) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   const auto k = cuda::make_kernel(
       module(), {}, {.partial = 2 * n.shape.parameters(), .workspace = 1 << 17, .staging = 1});
   expect_reference(from_host(*k, n), n);
 }
 
 TEST_P(CudaGpuTest, SameBitsInEveryRun) {
-  const KernelNumbers n(GetParam().plan);
+  const KernelNumbers n(GetParam().spec);
   const KernelResults first = on_device(module(), *kernel_, n);
   for (int run = 0; run < 5; ++run) {
     const KernelResults again = on_device(module(), *kernel_, n);

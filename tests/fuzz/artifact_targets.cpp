@@ -38,10 +38,10 @@ void run_artifact(Input input) {
   const auto artifact = ArtifactReader::from_bytes({input.begin(), input.end()}, "x.gbz", kLimits);
   std::int64_t work = 0;
   for (const ArtifactTensor& tensor : artifact.tensors()) {
-    if (!has_plan(tensor.kind)) continue;
+    if (!has_spec(tensor.kind)) continue;
     std::int64_t elements = 1;
-    for (const std::int64_t side : tensor.plan.shape) elements *= std::max<std::int64_t>(side, 1);
-    work += elements * gnet_parameters(tensor.plan);
+    for (const std::int64_t side : tensor.spec.shape) elements *= std::max<std::int64_t>(side, 1);
+    work += elements * gnet_parameters(tensor.spec);
   }
   artifact.verify();
   if (const auto originals = originals_of(artifact); originals && originals->files.empty())
@@ -239,13 +239,13 @@ void run_theta(Input input) {
   if (input.size() < 3) return;
   const auto coding = static_cast<Coding>(std::to_integer<unsigned>(input[0]) % 3);
   const std::int64_t side = 1 + std::to_integer<unsigned>(input[1]) % 16;
-  GNetPlan plan{.type_id = "linear", .shape = {side, side}, .tile_rows = side, .tile_cols = side};
-  plan.hidden = {1 + std::to_integer<unsigned>(input[2]) % 32};
-  const auto bytes = static_cast<std::size_t>(coded_bytes(plan, coding));
+  GNetSpec spec{.type_id = "linear", .shape = {side, side}, .tile_rows = side, .tile_cols = side};
+  spec.hidden = {1 + std::to_integer<unsigned>(input[2]) % 32};
+  const auto bytes = static_cast<std::size_t>(coded_bytes(spec, coding));
   Bytes stored(bytes);
   std::copy_n(input.begin() + 3, std::min(bytes, input.size() - 3), stored.begin());
-  const auto theta = decode_theta(plan, coding, stored, "x");
-  if (coding == Coding::kF32 && encode_theta(plan, coding, theta, "x") != stored)
+  const auto theta = decode_theta(spec, coding, stored, "x");
+  if (coding == Coding::kF32 && encode_theta(spec, coding, theta, "x") != stored)
     differ("fp32 parameters do not come back");
 }
 

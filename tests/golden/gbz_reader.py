@@ -23,7 +23,7 @@ from block_decoder import TYPES, weights_of
 from byte_decoder import read_widths
 from delta_decoder import apply_change
 from element_bytes import BITS, F32, NUMPY, from_bytes, to_bytes
-from gnet_values import Plan, coded_size, decode_theta, from_cosines, generate, prior_classes
+from gnet_values import Spec, coded_size, decode_theta, from_cosines, generate, prior_classes
 from integer_decoder import BadStream, decode_integers, decode_lanes, states_in_lanes, states_of
 from level_values import exact_levels, table_size
 from piece_reader import join_pieces, read_pieces
@@ -101,7 +101,7 @@ class Tensor:
         self.shape = entry["h"] if "n" in entry else known_as[1]
         self.dtype = entry.get("d", known_as[2] if known_as else "F32")
         need(self.dtype in BITS, f"the element type {self.dtype!r} is not known")
-        self.plan = Plan(entry["g"], self.shape) if "g" in entry else None
+        self.spec = Spec(entry["g"], self.shape) if "g" in entry else None
         self.changed = "e" in entry
         need(not self.changed or not set(entry) - set("nhdeb"), "a bad change")
         need(not self.changed or (BITS[self.dtype] % 8 == 0 and self.dtype != "C64" and product(self.shape) > 0),
@@ -119,7 +119,7 @@ class Tensor:
         elif "one" in entry:
             self.constant = np.array(entry["one"], NUMPY[self.dtype]).tobytes()
         self.coding = 3 if self.coded else entry.get("c", 2)
-        self.coded_theta = self.plan is not None and self.coding == 3
+        self.coded_theta = self.spec is not None and self.coding == 3
         if self.coded:
             whole = self.dtype in WHOLE
             need(entry["k"] in ((0, 4, 8) if whole else (0, 1, 2, 3)), "integers of an unknown kind")
@@ -129,12 +129,12 @@ class Tensor:
             need(entry["k"] < 8 or (self.dtype != "BOOL" and "i" not in entry), "bad nibbles")
             self.short = entry.get("m", 0)
             self.axis = entry.get("x")
-            need(self.axis is None or (self.axis < len(self.shape) and not whole and not self.plan
+            need(self.axis is None or (self.axis < len(self.shape) and not whole and not self.spec
                                        and "m" not in entry and 2 <= self.shape[self.axis] <= 2048),
                  "a bad axis")
-            need("m" not in entry or (1 <= self.short <= 16 and entry["k"] == 0 and not self.plan),
+            need("m" not in entry or (1 <= self.short <= 16 and entry["k"] == 0 and not self.spec),
                  "short floats that are none")
-            need(not whole or not (self.short or self.plan or self.on_base), "whole numbers with steps")
+            need(not whole or not (self.short or self.spec or self.on_base), "whole numbers with steps")
             self.grid = entry.get("i", default_grid(self.shape))
             if entry["k"] == 8:
                 self.grid = [self.grid[0], self.grid[1] * self.nibbles, 0]
@@ -167,8 +167,8 @@ class Tensor:
         coded; classes are None or a function of the arrays that were decoded before."""
         grids = []
         if self.coded_theta:
-            grids += [[self.plan.tiles * size // cols, cols, 0, 0, None]
-                      for size, cols in zip(self.plan.blocks, self.plan.block_cols)]
+            grids += [[self.spec.tiles * size // cols, cols, 0, 0, None]
+                      for size, cols in zip(self.spec.blocks, self.spec.block_cols)]
         if self.coded and self.row_steps:
             grids.append([1, self.grid[0], 0, 0, None])
         if self.coded and self.levels:
@@ -176,25 +176,25 @@ class Tensor:
         if not self.coded:
             return grids
         classes = None
-        if self.plan and self.plan.generator == 1 and self.plan.shape == self.shape:
-            blocks, before = len(self.plan.blocks), len(grids)
+        if self.spec and self.spec.generator == 1 and self.spec.shape == self.shape:
+            blocks, before = len(self.spec.blocks), len(grids)
 
             def classes(arrays):
                 theta = self.coded_parameters(arrays[-before:][:blocks])
-                return prior_classes(self.plan, theta).ravel().tolist()
+                return prior_classes(self.spec, theta).ravel().tolist()
         return grids + [self.grid + [self.kind, classes]]
 
     def coded_parameters(self, arrays):
         """theta from its integers, one array a block."""
         return np.concatenate(
-            [array.reshape(self.plan.tiles, size).astype(F32) * step_size(step)
-             for array, size, step in zip(arrays, self.plan.blocks, self.theta_steps)], axis=1)
+            [array.reshape(self.spec.tiles, size).astype(F32) * step_size(step)
+             for array, size, step in zip(arrays, self.spec.blocks, self.theta_steps)], axis=1)
 
     def take_steps(self, expected, steps):
         """Reads its steps from the list; `expected` is {None: the last step, ...}."""
         self.theta_steps = []
         if self.coded_theta:
-            for _ in self.plan.blocks:
+            for _ in self.spec.blocks:
                 expected[None] += steps.pop(0)
                 self.theta_steps.append(expected[None])
         if self.coded:
@@ -208,15 +208,15 @@ class Tensor:
         if self.constant is not None:
             return self.constant * product(self.shape)
         total = None
-        if self.plan:
-            plan = self.plan
-            need(plan.type in PLACING_TYPES and plan.shape == self.shape,
-                 f"{self.name} needs the plugin of {plan.type}")
+        if self.spec:
+            spec = self.spec
+            need(spec.type in PLACING_TYPES and spec.shape == self.shape,
+                 f"{self.name} needs the plugin of {spec.type}")
             if self.coded_theta:
-                theta = self.coded_parameters([integers.pop(0) for _ in plan.blocks])
+                theta = self.coded_parameters([integers.pop(0) for _ in spec.blocks])
             else:
                 theta = self.theta
-            total = generate(plan, theta)
+            total = generate(spec, theta)
         if self.coded and self.dtype in WHOLE:
             return whole_numbers(integers.pop(0), self.step, self.dtype, self.nibbles)
         if self.coded and self.levels:
@@ -279,7 +279,7 @@ def read_tensors(header):
     tensors = [Tensor(e, layout[i] if unnamed else None) for i, e in enumerate(entries)]
     need(len({t.name for t in tensors}) == len(tensors), "two tensors have one name")
     expected, steps = {None: -64}, list(header.get("u", []))
-    need(len(steps) == sum(t.coded + (len(t.plan.blocks) if t.coded_theta else 0) for t in tensors),
+    need(len(steps) == sum(t.coded + (len(t.spec.blocks) if t.coded_theta else 0) for t in tensors),
          "a bad number of steps")
     for tensor in tensors:
         tensor.take_steps(expected, steps)
@@ -337,8 +337,8 @@ def read_sections(data, at, tensors, sizes):
                 integers[tensor.name] = decode_integers(data[at:at + size], tensor.grids())
                 at += size
             continue
-        if tensor.plan:
-            size, wide = coded_size(tensor.plan, tensor.coding), {0: 4, 1: 2, 2: 1}[tensor.coding]
+        if tensor.spec:
+            size, wide = coded_size(tensor.spec, tensor.coding), {0: 4, 1: 2, 2: 1}[tensor.coding]
         else:
             bits = BITS[tensor.dtype]
             need("f" not in entry or (tensor.dtype in ("F16", "BF16", "F32", "F64") or tensor.dtype.startswith("F8")), "planes of no floats")
@@ -348,8 +348,8 @@ def read_sections(data, at, tensors, sizes):
         need(in_file <= end - at, "a section goes beyond the file")
         content = unpack(data[at:at + in_file], entry, size, wide)
         at += in_file
-        if tensor.plan:
-            tensor.theta = decode_theta(tensor.plan, tensor.coding, content)
+        if tensor.spec:
+            tensor.theta = decode_theta(tensor.spec, tensor.coding, content)
         else:
             plain[tensor.name] = content
     return plain, integers, at

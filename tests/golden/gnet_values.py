@@ -9,9 +9,9 @@ from reader_parts import known, need, product
 F32 = np.float32
 
 
-class Plan:
+class Spec:
     def __init__(self, entry, shape):
-        known(entry, "ivhwmeuskr", "a plan")
+        known(entry, "ivhwmeuskr", "a specification")
         self.shape = entry.get("h", shape)
         self.type = entry.get("i", "conv" if len(self.shape) > 2 else "linear")
         row_dim, col_dim, self.row_splits, self.col_splits = entry.get("w", [0, 1, 1, 1])
@@ -158,10 +158,10 @@ def axis_code(code, n):
     return word[:, None] >> np.arange(bits - 1, -1, -1) & 1
 
 
-def tile_codes(plan):
+def tile_codes(spec):
     """Codes of rows, columns (None where trained) and kernel positions (None without kernel)."""
-    tables = [axis_code(c, n) for c, n in zip(plan.codes, plan.axes())]
-    positions = product(plan.axes())
+    tables = [axis_code(c, n) for c, n in zip(spec.codes, spec.axes())]
+    positions = product(spec.axes())
     digital = [t for t in tables if t is not None and t.dtype != F32]
     if digital:
         ones = sum(int(t.sum()) * (positions // len(t)) for t in digital)
@@ -174,30 +174,30 @@ def tile_codes(plan):
         tables = [t if t is None or t.dtype == F32 else np.where(t == 1, one, zero).astype(F32)
                   for t in tables]
     kernel = None
-    if plan.kernel_dims:
-        where = np.unravel_index(np.arange(product(plan.kernel_dims)), plan.kernel_dims)
+    if spec.kernel_dims:
+        where = np.unravel_index(np.arange(product(spec.kernel_dims)), spec.kernel_dims)
         kernel = np.concatenate([t[w] for t, w in zip(tables[2:], where)], axis=1)
     return tables[0], tables[1], kernel
 
 
-def coded_size(plan, coding):
-    n = plan.tiles * plan.parameters
-    return {0: 4 * n, 1: 2 * n, 2: n + 4 * len(plan.blocks)}[coding]
+def coded_size(spec, coding):
+    n = spec.tiles * spec.parameters
+    return {0: 4 * n, 1: 2 * n, 2: n + 4 * len(spec.blocks)}[coding]
 
 
-def decode_theta(plan, coding, raw):
-    shape = (plan.tiles, plan.parameters)
+def decode_theta(spec, coding, raw):
+    shape = (spec.tiles, spec.parameters)
     if coding == 0:
         theta = np.frombuffer(raw, "<f4").astype(F32).reshape(shape)
     elif coding == 1:
         theta = np.frombuffer(raw, "<f2").astype(F32).reshape(shape)
     else:
-        blocks = len(plan.blocks)
+        blocks = len(spec.blocks)
         scales = np.frombuffer(raw, "<f4", blocks)
         need(np.isfinite(scales).all() and not np.signbit(scales).any(), "a bad scale")
         q = np.frombuffer(raw, np.int8, offset=4 * blocks).reshape(shape)
         need(not (q == -128).any(), "-128 in int8 coding")
-        theta = q.astype(F32) * np.repeat(scales, plan.blocks).astype(F32)
+        theta = q.astype(F32) * np.repeat(scales, spec.blocks).astype(F32)
     need(np.isfinite(theta).all(), "g-net parameters that are not finite")
     return theta
 
@@ -210,21 +210,21 @@ def products(start, codes, weight):
     return total
 
 
-def tile_values(plan, codes, theta):
+def tile_values(spec, codes, theta):
     """[tile_rows, tile_cols, kernel, outputs] of one g-net, before cropping and scaling."""
     layers, at = [], 0
-    for inputs, outputs in plan.layers:
+    for inputs, outputs in spec.layers:
         weight = theta[at:at + inputs * outputs].reshape(outputs, inputs)
         at += inputs * outputs
         layers.append((weight, theta[at:at + outputs]))
         at += outputs
     rows, cols, kernel = codes
     if rows is None:
-        size = plan.tile_rows * plan.codes[0][1]
-        rows = theta[at:at + size].reshape(plan.tile_rows, -1)
+        size = spec.tile_rows * spec.codes[0][1]
+        rows = theta[at:at + size].reshape(spec.tile_rows, -1)
         at += size
     if cols is None:
-        cols = theta[at:].reshape(plan.tile_cols, -1)
+        cols = theta[at:].reshape(spec.tile_cols, -1)
     w, bias = layers[0]
     r, c = rows.shape[1], cols.shape[1]
     zeros = np.zeros(len(w), F32)
@@ -241,44 +241,44 @@ def tile_values(plan, codes, theta):
     return z
 
 
-def product_values(plan, theta):
+def product_values(spec, theta):
     """The same of a product of matrices, which has one output."""
-    ends = np.cumsum(plan.blocks)
-    blocks = [b.reshape(-1, plan.rank) for b in np.split(theta, ends[:-1])]
+    ends = np.cumsum(spec.blocks)
+    blocks = [b.reshape(-1, spec.rank) for b in np.split(theta, ends[:-1])]
     left, right = blocks[0], blocks[-1]
-    if plan.generator == 3:
-        left = products(np.zeros(plan.rank, F32), left, blocks[1].T)
+    if spec.generator == 3:
+        left = products(np.zeros(spec.rank, F32), left, blocks[1].T)
     values = products(np.zeros(len(right), F32), left, right)
-    return values.reshape(plan.tile_rows, plan.tile_cols, -1, 1)
+    return values.reshape(spec.tile_rows, spec.tile_cols, -1, 1)
 
 
-def generate(plan, theta):
+def generate(spec, theta):
     """The weights."""
-    return output(plan, theta, 0) * plan.scale
+    return output(spec, theta, 0) * spec.scale
 
 
-def prior_classes(plan, theta):
+def prior_classes(spec, theta):
     """What a stochastic g-net tells the coder of every value."""
     bounds = np.arange(-7, 8).astype(F32) * F32(0.34657359)
-    return (output(plan, theta, 1)[..., None] >= bounds).sum(axis=-1)
+    return (output(spec, theta, 1)[..., None] >= bounds).sum(axis=-1)
 
 
-def output(plan, theta, which):
+def output(spec, theta, which):
     """One of the g-nets' outputs, in the tensor's shape."""
-    codes = tile_codes(plan) if plan.generator < 2 else None
-    kernel = product(plan.kernel_dims)
-    whole = np.zeros((plan.row_splits * plan.rows, plan.col_splits * plan.cols, kernel), F32)
+    codes = tile_codes(spec) if spec.generator < 2 else None
+    kernel = product(spec.kernel_dims)
+    whole = np.zeros((spec.row_splits * spec.rows, spec.col_splits * spec.cols, kernel), F32)
     tile = 0
-    for p in range(plan.row_splits):
-        for q in range(plan.col_splits):
-            for i in range(0, plan.rows, plan.tile_rows):
-                for j in range(0, plan.cols, plan.tile_cols):
-                    high, wide = min(plan.tile_rows, plan.rows - i), min(plan.tile_cols, plan.cols - j)
-                    top, left = p * plan.rows + i, q * plan.cols + j
-                    values = (tile_values(plan, codes, theta[tile]) if codes
-                              else product_values(plan, theta[tile]))
+    for p in range(spec.row_splits):
+        for q in range(spec.col_splits):
+            for i in range(0, spec.rows, spec.tile_rows):
+                for j in range(0, spec.cols, spec.tile_cols):
+                    high, wide = min(spec.tile_rows, spec.rows - i), min(spec.tile_cols, spec.cols - j)
+                    top, left = p * spec.rows + i, q * spec.cols + j
+                    values = (tile_values(spec, codes, theta[tile]) if codes
+                              else product_values(spec, theta[tile]))
                     whole[top:top + high, left:left + wide] = values[:high, :wide, :, which]
                     tile += 1
-    if plan.transposed:
+    if spec.transposed:
         whole = whole.transpose(1, 0, 2)
-    return np.ascontiguousarray(whole).reshape(plan.shape)
+    return np.ascontiguousarray(whole).reshape(spec.shape)

@@ -35,18 +35,18 @@ ArtifactWriter coded_sample(CodecProfile profile) {
 ArtifactWriter predicted_sample(CodecProfile profile) {
   ArtifactWriter writer("", "");
   writer.set_profile(profile);
-  GNetPlan plan = plan_of("linear", {20, 24}, {}, {6, 3}, 100);
-  plan.row_code = {Encoding::kLatent, 2};
-  plan.col_code = {Encoding::kLatent, 3};
-  writer.add_predicted("latent", DType::kF32, plan.shape, plan, coded_theta(plan, 31),
-                       coded_values(plan.shape, 32, true));
-  plan = plan_of("conv", {9, 7, 3}, {}, {5}, 60);
-  writer.add_generated_coded("conv", DType::kF16, plan.shape, plan, coded_theta(plan, 33));
-  plan.hidden.clear();
-  plan.generator = Generator::kXox;
-  plan.rank = 2;
-  writer.add_predicted("xox", DType::kBF16, plan.shape, plan, coded_theta(plan, 34),
-                       coded_values(plan.shape, 35, false));
+  GNetSpec spec = spec_of("linear", {20, 24}, {}, {6, 3}, 100);
+  spec.row_code = {Encoding::kLatent, 2};
+  spec.col_code = {Encoding::kLatent, 3};
+  writer.add_predicted("latent", DType::kF32, spec.shape, spec, coded_theta(spec, 31),
+                       coded_values(spec.shape, 32, true));
+  spec = spec_of("conv", {9, 7, 3}, {}, {5}, 60);
+  writer.add_generated_coded("conv", DType::kF16, spec.shape, spec, coded_theta(spec, 33));
+  spec.hidden.clear();
+  spec.generator = Generator::kXox;
+  spec.rank = 2;
+  writer.add_predicted("xox", DType::kBF16, spec.shape, spec, coded_theta(spec, 34),
+                       coded_values(spec.shape, 35, false));
   add_floats(writer, "bias", 9, 36);
   return writer;
 }
@@ -60,10 +60,10 @@ ArtifactWriter dependent_sample(CodecProfile profile) {
   writer.add_coded("fc.bias", DType::kF32, {12}, coded_values({12}, 62, false, false));
   writer.add_coded("conv.weight", DType::kF16, {6, 5, 3, 3},
                    in_lanes(profile, coded_values({6, 5, 3, 3}, 63, false, true)));
-  GNetPlan plan = plan_of("linear", {8, 9}, {}, {3}, 40);
-  plan.generator = Generator::kStochastic;  // tells the coder what it expects
-  writer.add_predicted("residual", DType::kBF16, plan.shape, plan, coded_theta(plan, 64),
-                       in_lanes(profile, coded_values(plan.shape, 65, true, true)));
+  GNetSpec spec = spec_of("linear", {8, 9}, {}, {3}, 40);
+  spec.generator = Generator::kStochastic;  // tells the coder what it expects
+  writer.add_predicted("residual", DType::kBF16, spec.shape, spec, coded_theta(spec, 64),
+                       in_lanes(profile, coded_values(spec.shape, 65, true, true)));
   CodedValues large = in_lanes(profile, coded_values({40, 9}, 66, false, true));
   for (std::size_t i = 0; i < large.integers.size(); ++i)
     large.integers[i] = large.integers[i] * 37 + static_cast<std::int32_t>(i % 3);
@@ -293,10 +293,10 @@ ArtifactWriter known_floats_sample() {
 ArtifactWriter unusual_sample() {
   ArtifactWriter writer("mlp:12-7-5", "");
   const float zero = 0, one = 1;
-  const GNetPlan plan = plan_of("linear", {5, 7}, {}, {3}, 35);
+  const GNetSpec spec = spec_of("linear", {5, 7}, {}, {3}, 35);
   writer.add_coded("0.weight", DType::kF32, {7, 12}, coded_values({7, 12}, 45, true));
   writer.add_constant("0.bias", DType::kF32, {7}, std::as_bytes(std::span(&zero, 1)));
-  writer.add_predicted("2.weight", DType::kF32, {5, 7}, plan, coded_theta(plan, 46),
+  writer.add_predicted("2.weight", DType::kF32, {5, 7}, spec, coded_theta(spec, 46),
                        coded_values({5, 7}, 47, false));
   writer.add_constant("2.bias", DType::kF32, {5}, std::as_bytes(std::span(&one, 1)));
   return writer;
@@ -309,11 +309,11 @@ ArtifactWriter norms_sample() {
   for (const LayoutEntry& entry : layout.value()) {
     const auto real = static_cast<float>(entry.initial);
     const std::int64_t whole = entry.initial;
-    const GNetPlan plan = plan_of("linear", {3, 64}, {}, {3}, 192);
+    const GNetSpec spec = spec_of("linear", {3, 64}, {}, {3}, 192);
     if (entry.name == "bn1.running_mean")
       add_floats(writer, entry.name, 16, 51);
     else if (entry.name == "linear.weight")
-      add(writer, entry.name, entry.dtype, plan, Coding::kI8, 52);
+      add(writer, entry.name, entry.dtype, spec, Coding::kI8, 52);
     else if (entry.name == "linear.bias")
       writer.add_coded(entry.name, DType::kF16, {3}, coded_values({3}, 53, false));
     else
@@ -349,27 +349,27 @@ std::vector<Named> golden() {
   result.push_back({"norms", norms_sample()});
   {
     // The example of docs/reference/artifact-format.md.
-    GNetPlan plan = plan_of("linear", {2, 3}, {}, {1}, 6);
-    plan.output_scale = 0.5f;
+    GNetSpec spec = spec_of("linear", {2, 3}, {}, {1}, 6);
+    spec.output_scale = 0.5f;
     const float theta[] = {1, -0.5f, 0.25f, 0.125f, 2, -1}, bias[] = {1, -2};
     ArtifactWriter writer("", "");
-    writer.add_generated("w", DType::kF32, plan.shape, plan, Coding::kI8, theta);
+    writer.add_generated("w", DType::kF32, spec.shape, spec, Coding::kI8, theta);
     writer.add_plain("b", DType::kF32, {2}, std::as_bytes(std::span(bias)));
     result.push_back({"tiny", std::move(writer)});
   }
   {
     ArtifactWriter writer("mlp", R"({"ratio":20})");
-    add(writer, "0.weight", DType::kF32, plan_of("linear", {40, 50}, {}, {16}, 400), Coding::kI8,
+    add(writer, "0.weight", DType::kF32, spec_of("linear", {40, 50}, {}, {16}, 400), Coding::kI8,
         1);
     add_floats(writer, "0.bias", 40, 2);
     result.push_back({"linear_int8", std::move(writer)});
   }
   {
     ArtifactWriter writer("", "");
-    add(writer, "conv.weight", DType::kF16, plan_of("conv", {10, 7, 3, 3}, {}, {8}, 200),
+    add(writer, "conv.weight", DType::kF16, spec_of("conv", {10, 7, 3, 3}, {}, {8}, 200),
         Coding::kF16, 3);
     add(writer, "up.weight", DType::kBF16,
-        plan_of("conv", {5, 6, 2}, {.row_dim = 1, .col_dim = 0}, {4}, 30), Coding::kF16, 4);
+        spec_of("conv", {5, 6, 2}, {.row_dim = 1, .col_dim = 0}, {4}, 30), Coding::kF16, 4);
     add_floats(writer, "conv.bias", 10, 5);
     writer.add_tied("shared.weight", "conv.weight");
     const std::vector<std::byte> counter(8, std::byte{1});
@@ -379,32 +379,32 @@ std::vector<Named> golden() {
   {
     // Every generator and every code beside binary ones.
     ArtifactWriter writer("", "");
-    GNetPlan plan = plan_of("linear", {20, 24}, {}, {5}, 576);
-    plan.row_code = {Encoding::kFourier, 3};
-    plan.col_code = {Encoding::kPixel, 2, {4, 2, 3}};
-    add(writer, "waves", DType::kF32, plan, Coding::kI8, 11);
-    plan = plan_of("linear", {20, 24}, {}, {6, 3}, 100);
-    plan.row_code = {Encoding::kLatent, 2};
-    plan.col_code = {Encoding::kLatent, 3};
-    plan.generator = Generator::kStochastic;
-    add(writer, "latent", DType::kF32, plan, Coding::kF16, 12);
-    plan = plan_of("conv", {9, 7, 3}, {}, {5}, 60);
-    plan.hidden.clear();
-    plan.generator = Generator::kLowRank;
-    plan.rank = 2;
-    add(writer, "low_rank", DType::kF32, plan, Coding::kI8, 13);
-    plan.generator = Generator::kXox;
-    plan.rank = 3;
-    add(writer, "xox", DType::kF16, plan, Coding::kF32, 14);
+    GNetSpec spec = spec_of("linear", {20, 24}, {}, {5}, 576);
+    spec.row_code = {Encoding::kFourier, 3};
+    spec.col_code = {Encoding::kPixel, 2, {4, 2, 3}};
+    add(writer, "waves", DType::kF32, spec, Coding::kI8, 11);
+    spec = spec_of("linear", {20, 24}, {}, {6, 3}, 100);
+    spec.row_code = {Encoding::kLatent, 2};
+    spec.col_code = {Encoding::kLatent, 3};
+    spec.generator = Generator::kStochastic;
+    add(writer, "latent", DType::kF32, spec, Coding::kF16, 12);
+    spec = spec_of("conv", {9, 7, 3}, {}, {5}, 60);
+    spec.hidden.clear();
+    spec.generator = Generator::kLowRank;
+    spec.rank = 2;
+    add(writer, "low_rank", DType::kF32, spec, Coding::kI8, 13);
+    spec.generator = Generator::kXox;
+    spec.rank = 3;
+    add(writer, "xox", DType::kF16, spec, Coding::kF32, 14);
     result.push_back({"generators", std::move(writer)});
   }
   {
     ArtifactWriter writer("", "");
-    GNetPlan plan = plan_of("attention", {36, 12}, {.row_splits = 3}, {6, 5, 4}, 144);
-    plan.row_code = Encoding::kGray;
-    plan.col_code = Encoding::kOneHot;
-    plan.type_revision = 2;
-    add(writer, "attn.in_proj_weight", DType::kF64, plan, Coding::kF32, 6);
+    GNetSpec spec = spec_of("attention", {36, 12}, {.row_splits = 3}, {6, 5, 4}, 144);
+    spec.row_code = Encoding::kGray;
+    spec.col_code = Encoding::kOneHot;
+    spec.type_revision = 2;
+    add(writer, "attn.in_proj_weight", DType::kF64, spec, Coding::kF32, 6);
     result.push_back({"deep_fp32", std::move(writer)});
   }
   return result;

@@ -25,7 +25,7 @@ std::vector<std::int32_t> integers(std::int64_t n, std::uint64_t seed, float dev
 
 }  // namespace
 
-GNetPlan plan_of(const char* type, std::vector<std::int64_t> shape, const MatrixView& view,
+GNetSpec spec_of(const char* type, std::vector<std::int64_t> shape, const MatrixView& view,
                  std::vector<std::int64_t> hidden, std::int64_t tile_weights) {
   ParameterInfo parameter;
   parameter.name = type;
@@ -34,14 +34,14 @@ GNetPlan plan_of(const char* type, std::vector<std::int64_t> shape, const Matrix
   GNetOptions options;
   options.hidden = std::move(hidden);
   options.tile_weights = tile_weights;
-  GNetPlan plan = make_plan(parameter, view, options);
-  plan.type_id = type;
-  return plan;
+  GNetSpec spec = make_spec(parameter, view, options);
+  spec.type_id = type;
+  return spec;
 }
 
-void add(ArtifactWriter& writer, const std::string& name, DType dtype, const GNetPlan& plan,
+void add(ArtifactWriter& writer, const std::string& name, DType dtype, const GNetSpec& spec,
          Coding coding, std::uint64_t seed) {
-  writer.add_generated(name, dtype, plan.shape, plan, coding, numbers(plan_parameters(plan), seed));
+  writer.add_generated(name, dtype, spec.shape, spec, coding, numbers(spec_parameters(spec), seed));
 }
 
 CodedValues coded_values(const std::vector<std::int64_t>& shape, std::uint64_t seed, bool row_steps,
@@ -66,9 +66,9 @@ CodedValues short_floats(const std::vector<std::int64_t>& shape, std::uint64_t s
   return values;
 }
 
-CodedTheta coded_theta(const GNetPlan& plan, std::uint64_t seed) {
-  CodedTheta theta{.integers = integers(plan_parameters(plan), seed, 1.6f)};
-  for (std::size_t b = 0; b < gnet_blocks(plan).size(); ++b)
+CodedTheta coded_theta(const GNetSpec& spec, std::uint64_t seed) {
+  CodedTheta theta{.integers = integers(spec_parameters(spec), seed, 1.6f)};
+  for (std::size_t b = 0; b < gnet_blocks(spec).size(); ++b)
     theta.steps.push_back(-40 + static_cast<int>((seed + 5 * b) % 16));
   return theta;
 }

@@ -35,39 +35,39 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
     for (auto d = roll(0, 2); d > 0; --d) shape.push_back(roll(1, 3));
     std::vector<std::int64_t> hidden;
     for (auto d = roll(1, 3); d > 0; --d) hidden.push_back(roll(1, 9));
-    GNetPlan plan = plan_of("linear", shape, view, hidden, roll(1, 400));
+    GNetSpec spec = spec_of("linear", shape, view, hidden, roll(1, 400));
     const auto code = [&](std::int64_t kinds) -> AxisCode {
       const auto kind = static_cast<Encoding>(roll(0, kinds));
       return {kind, kind < Encoding::kFourier ? 0 : roll(1, 3)};
     };
     if (const auto kind = static_cast<Generator>(roll(0, 3)); is_product(kind)) {
-      plan.generator = kind;
-      plan.hidden.clear();
-      plan.rank = roll(1, 5);
+      spec.generator = kind;
+      spec.hidden.clear();
+      spec.rank = roll(1, 5);
     } else {
-      plan.generator = kind;
-      plan.row_code = code(3);
-      plan.col_code = code(3);
-      for (AxisCode& c : plan.kernel_codes) c = code(3);
-      if (roll(0, 2) == 0) plan.row_code = {Encoding::kLatent, roll(1, 3)};
-      if (roll(0, 2) == 0) plan.col_code = {Encoding::kLatent, roll(1, 3)};
-      if (roll(0, 3) == 0) plan.col_code = {Encoding::kPixel, roll(1, 4), {1, plan.tile_cols}};
+      spec.generator = kind;
+      spec.row_code = code(3);
+      spec.col_code = code(3);
+      for (AxisCode& c : spec.kernel_codes) c = code(3);
+      if (roll(0, 2) == 0) spec.row_code = {Encoding::kLatent, roll(1, 3)};
+      if (roll(0, 2) == 0) spec.col_code = {Encoding::kLatent, roll(1, 3)};
+      if (roll(0, 3) == 0) spec.col_code = {Encoding::kPixel, roll(1, 4), {1, spec.tile_cols}};
     }
-    if (roll(0, 1)) plan.type_revision = static_cast<std::uint32_t>(roll(1, 300));
+    if (roll(0, 1)) spec.type_revision = static_cast<std::uint32_t>(roll(1, 300));
     const DType dtype = types[roll(0, 3)];
     switch (roll(0, 5)) {
       case 0:
-        writer.add_generated_coded(name, dtype, shape, plan, coded_theta(plan, seed + index));
+        writer.add_generated_coded(name, dtype, shape, spec, coded_theta(spec, seed + index));
         break;
       case 1:
-        writer.add_predicted(name, dtype, shape, plan, coded_theta(plan, seed + index),
+        writer.add_predicted(name, dtype, shape, spec, coded_theta(spec, seed + index),
                              values(shape, seed + index));
         break;
       case 2:
         writer.add_coded(name, dtype, shape, values(shape, seed + index));
         break;
       default:
-        add(writer, name, dtype, plan, static_cast<Coding>(roll(0, 2)), seed + index);
+        add(writer, name, dtype, spec, static_cast<Coding>(roll(0, 2)), seed + index);
     }
     add_floats(writer, name + ".bias", roll(0, 40), seed + index);
     if (roll(0, 1)) writer.add_tied(name + ".tied", name);

@@ -10,7 +10,7 @@
 
 namespace gbcompress::samples {
 
-/// A small artifact of random tensors, plans, codings, dtypes, plain and tied entries.
+/// A small artifact of random tensors, specifications, codings, dtypes, plain and tied entries.
 ArtifactWriter random_artifact(std::uint64_t seed);
 
 /// Rows beyond 1,024 columns, and with the profile lanes exact floats of more bytes than a chunk
@@ -24,7 +24,8 @@ struct Named {
 /// The files of tests/golden/v2.
 std::vector<Named> golden();
 
-/// Sample plans have made-up revisions, which no layer type has: their tiles are placed all the same.
+/// Sample specifications have made-up revisions, which no layer type has: their tiles are placed
+/// all the same.
 inline DecodeOptions place_all() {
   return {.builder = [](const ArtifactTensor&) { return TileBuilder(); }};
 }

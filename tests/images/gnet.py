@@ -1,4 +1,4 @@
-"""A g-net: from the position of a weight in a tile to the weight. Sizes are those of the default plan of a linear layer."""
+"""A g-net: from the position of a weight in a tile to the weight. Sizes are those of the default specification of a linear layer."""
 from drawing import BLUE, GRAY, GREEN, INK, LINE, ORANGE, PURPLE, Drawing
 
 NAME = "gnet"

@@ -283,7 +283,7 @@ def our_gnets(options, data, seed):
     return ours(options, flat, seed, "mlp:" + "-".join(map(str, GNETS["widths"])), GNETS,
                 ["artifact.coding=fp32", "target.max_bytes=10000000", "train.fit_steps=0", f"optim.lr={GNETS['lr']}",
                  f"optim.plain_lr={GNETS['lr']}", "optim.plain_beta2=0.999"], mode="generated",
-                # A rule fixes the tiles; of the setting alone, the planner makes more and smaller ones up to the size.
+                # A rule fixes the tiles; of the setting alone, the recipe makes more and smaller ones up to the size.
                 rules=f'[[layer]]\nmatch = "*.weight"\ntile_weights = {GNETS["tile"]}\nhidden = [{GNETS["hidden"]}]\n')  # fmt: skip
 
 

@@ -190,8 +190,8 @@ TEST(PluginDoor, WhatAPluginMadeOutlivesItsHost) {
     info.shape = {16, 16};
     GNetOptions options;
     options.tile_weights = 64;
-    const auto plan = type.plan(info, options);
-    built = type.build(*plan, tiles, info.shape, "weight");
+    const auto spec = type.spec(info, options);
+    built = type.build(*spec, tiles, info.shape, "weight");
   }
   built.sum().backward();
   EXPECT_TRUE(torch::equal(tiles.grad(), torch::ones_like(tiles)));

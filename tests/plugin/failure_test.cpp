@@ -21,25 +21,25 @@ class PluginFailure : public testing::Test {
 
   const GNetType& type() const { return *host_.registry().find_by_id("faulty"); }
 
-  GNetPlan plan() const {
+  GNetSpec spec() const {
     ParameterInfo parameter;
     parameter.name = "enc.0.weight";
     parameter.local_name = "weight";
     parameter.shape = {6, 4};
     parameter.std = 0.1;
-    return type().plan(parameter, {}).value();
+    return type().spec(parameter, {}).value();
   }
-  static at::Tensor tiles_of(const GNetPlan& plan) {
-    const TileGrid grid = plan.grid();
+  static at::Tensor tiles_of(const GNetSpec& spec) {
+    const TileGrid grid = spec.grid();
     at::Tensor tiles =
         torch::full({grid.tiles(), grid.tile_rows(), grid.tile_cols(), grid.kernel()}, 0.25f);
     return tiles.set_requires_grad(true);
   }
-  at::Tensor build(const GNetPlan& plan, const at::Tensor& tiles) const {
-    return type().build(plan, tiles, {6, 4}, "enc.0.weight");
+  at::Tensor build(const GNetSpec& spec, const at::Tensor& tiles) const {
+    return type().build(spec, tiles, {6, 4}, "enc.0.weight");
   }
-  at::Tensor built(const at::Tensor& tiles) const { return build(plan(), tiles); }
-  at::Tensor built() const { return built(tiles_of(plan())); }
+  at::Tensor built(const at::Tensor& tiles) const { return build(spec(), tiles); }
+  at::Tensor built() const { return built(tiles_of(spec())); }
 
   template <typename Act>
   static std::string message(const std::string& fault, Errc code, const Act& act) {
@@ -67,7 +67,7 @@ class PluginFailure : public testing::Test {
 };
 
 TEST_F(PluginFailure, WorksWithoutAFault) {
-  const at::Tensor tiles = tiles_of(plan());
+  const at::Tensor tiles = tiles_of(spec());
   const at::Tensor weights = built(tiles);
   EXPECT_EQ(weights.sizes().vec(), (std::vector<std::int64_t>{6, 4}));
   const at::Tensor gradient = torch::rand({6, 4});
@@ -82,23 +82,23 @@ TEST_F(PluginFailure, ThrowsAreNamed) {
       {"throw_error", "threw \"no key\""},
       {"throw_int", "threw something that is not a std::exception"}};
   for (const auto& [how, reason] : reasons) {
-    expect_named(message("init_" + how, Errc::kPluginFailed, [&] { plan(); }), ": init " + reason);
+    expect_named(message("init_" + how, Errc::kPluginFailed, [&] { spec(); }), ": init " + reason);
     ::unsetenv("GBC_TEST_FAULT");
-    const at::Tensor tiles = tiles_of(plan());
+    const at::Tensor tiles = tiles_of(spec());
     expect_named(message("build_" + how, Errc::kPluginFailed, [&] { built(tiles); }),
                  ": build " + reason);
   }
 }
 
 TEST_F(PluginFailure, ErrorsAboutOptionsStayTheUsers) {
-  EXPECT_EQ(message("init_usage", Errc::kUsage, [&] { plan(); }), "hidden must be even for faulty");
+  EXPECT_EQ(message("init_usage", Errc::kUsage, [&] { spec(); }), "hidden must be even for faulty");
 }
 
-TEST_F(PluginFailure, PlansThatCannotBeUsed) {
+TEST_F(PluginFailure, SpecsThatCannotBeUsed) {
   for (const auto& [how, part] : std::map<std::string, std::string>{
-           {"plan_sides", "init returned a plan that cannot be used: "},
-           {"plan_hidden", "init returned a plan that cannot be used: "}})
-    expect_named(message(how, Errc::kPluginFailed, [&] { plan(); }), part);
+           {"spec_sides", "init returned a specification that cannot be used: "},
+           {"spec_hidden", "init returned a specification that cannot be used: "}})
+    expect_named(message(how, Errc::kPluginFailed, [&] { spec(); }), part);
 }
 
 TEST_F(PluginFailure, ResultsThatCannotBeUsed) {
@@ -121,7 +121,7 @@ TEST_F(PluginFailure, ResultsThatCannotBeUsed) {
 }
 
 TEST_F(PluginFailure, TilesThatDivergedAreNotThePluginsFault) {
-  const at::Tensor tiles = tiles_of(plan());
+  const at::Tensor tiles = tiles_of(spec());
   const at::Tensor diverged = torch::full_like(tiles, std::nanf("")).set_requires_grad(true);
   EXPECT_TRUE(built(diverged).isnan().all().item<bool>());
   const at::Tensor huge = torch::full_like(tiles, 3e38f).set_requires_grad(true);
@@ -130,7 +130,7 @@ TEST_F(PluginFailure, TilesThatDivergedAreNotThePluginsFault) {
 
 TEST_F(PluginFailure, GradientsThatAreNotFinite) {
   ::setenv("GBC_TEST_FAULT", "nan_gradient", 1);
-  const at::Tensor tiles = tiles_of(plan());
+  const at::Tensor tiles = tiles_of(spec());
   const at::Tensor weights = built(tiles);
   EXPECT_TRUE(weights.isfinite().all().item<bool>());
   const at::Tensor gradient = torch::ones({6, 4});
@@ -158,7 +158,7 @@ class PluginFailureDeathTest : public PluginFailure {
 };
 
 TEST_F(PluginFailureDeathTest, ACrashIsNamedBeforeTheProcessEnds) {
-  const GNetPlan good = plan();
+  const GNetSpec good = spec();
   const at::Tensor tiles = tiles_of(good);
   const std::string who =
       "gbcompress: plugin /.*faulty.so, layer type faulty, tensor enc.0.weight: ";
@@ -166,7 +166,7 @@ TEST_F(PluginFailureDeathTest, ACrashIsNamedBeforeTheProcessEnds) {
     ::setenv("GBC_TEST_FAULT", fault.c_str(), 1);
     const std::string text = who + part;
     if (fault.starts_with("init"))
-      EXPECT_EXIT(plan(), how, text);
+      EXPECT_EXIT(spec(), how, text);
     else
       EXPECT_EXIT(build(good, tiles), how, text);
   };
@@ -191,7 +191,7 @@ void crash_under_a_handler_of_the_program() {
   ParameterInfo parameter;
   parameter.local_name = "weight";
   parameter.shape = {4, 4};
-  host.registry().find_by_id("faulty")->plan(parameter, {});
+  host.registry().find_by_id("faulty")->spec(parameter, {});
 }
 
 TEST(PluginHandlersDeathTest, ThoseOfTheProgramAreCalledAfterwards) {

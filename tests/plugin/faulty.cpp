@@ -33,24 +33,24 @@ void leave(const std::string& how) {
   if (how == "exit") std::exit(0);
 }
 
-std::optional<gbcompress::GNetPlan> init(const gbcompress::ParameterInfo& parameter,
+std::optional<gbcompress::GNetSpec> init(const gbcompress::ParameterInfo& parameter,
                                          const gbcompress::GNetOptions& options) {
   if (parameter.local_name != "weight" || parameter.shape.size() != 2) return std::nullopt;
   const std::string how = fault();
   if (how.starts_with("init_")) leave(how.substr(5));
   if (how == "init_usage")
     throw gbcompress::Error(gbcompress::Errc::kUsage, "hidden must be even for faulty");
-  auto plan = make_plan(parameter, {.row_dim = 0, .col_dim = 1}, options);
-  if (how == "plan_sides") plan.tile_rows = plan.shape[0] + 1;
-  if (how == "plan_shape") plan.shape = {3, 3};
-  if (how == "plan_hidden") plan.hidden.clear();
-  return plan;
+  auto spec = make_spec(parameter, {.row_dim = 0, .col_dim = 1}, options);
+  if (how == "spec_sides") spec.tile_rows = spec.shape[0] + 1;
+  if (how == "spec_shape") spec.shape = {3, 3};
+  if (how == "spec_hidden") spec.hidden.clear();
+  return spec;
 }
 
-at::Tensor build(const gbcompress::GNetPlan& plan, const at::Tensor& tiles) {
+at::Tensor build(const gbcompress::GNetSpec& spec, const at::Tensor& tiles) {
   const std::string how = fault();
   if (how.starts_with("build_")) leave(how.substr(6));
-  const at::Tensor weights = place_tiles(plan, tiles);
+  const at::Tensor weights = place_tiles(spec, tiles);
   if (how == "nan") return weights.mul(std::nan(""));
   if (how == "nan_gradient") return weights.mul(0).sqrt().mul(0).add(weights);
   if (how == "undefined") return {};

@@ -1,5 +1,5 @@
-/// Recurrent modules and embedding tables of LibTorch through the shipped plugins: what is planned,
-/// that gradients arrive, and that a file gives back what was predicted.
+/// Recurrent modules and embedding tables of LibTorch through the shipped plugins: what is
+/// generated, that gradients arrive, and that a file gives back what was predicted.
 #include <torch/torch.h>
 
 #include <map>
@@ -30,7 +30,7 @@ BottleneckOptions small_tiles() {
 /// How many matrices each generated parameter is seen as, by name.
 std::map<std::string, std::int64_t> splits(const GenomicBottleneck& bottleneck) {
   std::map<std::string, std::int64_t> result;
-  for (const auto& layer : bottleneck.layers()) result[layer.name] = layer.plan.view.row_splits;
+  for (const auto& layer : bottleneck.layers()) result[layer.name] = layer.spec.view.row_splits;
   return result;
 }
 

@@ -13,10 +13,10 @@
 
 namespace gbcompress {
 
-/// One plan with its g-nets, a gradient, and how the tensor is laid out.
+/// One specification with its g-nets, a gradient, and how the tensor is laid out.
 struct KernelCase {
   std::string name;
-  GNetPlan plan;
+  GNetSpec spec;
 
   friend void PrintTo(const KernelCase& c, std::ostream* out) { *out << c.name; }
 };
@@ -25,30 +25,30 @@ inline KernelCase kernel_case(std::string name, std::vector<std::int64_t> shape,
                               std::int64_t tile_rows, std::int64_t tile_cols,
                               std::vector<std::int64_t> hidden,
                               Encoding row_code = Encoding::kBinary) {
-  GNetPlan plan;
-  plan.type_id = "test";
-  plan.kernel_codes.assign(matrix_sides(shape, view).kernel_dims.size(), Encoding::kOneHot);
-  plan.shape = std::move(shape);
-  plan.view = view;
-  plan.tile_rows = tile_rows;
-  plan.tile_cols = tile_cols;
-  plan.hidden = std::move(hidden);
-  plan.row_code = row_code;
-  plan.output_scale = 0.37f;
-  return {std::move(name), std::move(plan)};
+  GNetSpec spec;
+  spec.type_id = "test";
+  spec.kernel_codes.assign(matrix_sides(shape, view).kernel_dims.size(), Encoding::kOneHot);
+  spec.shape = std::move(shape);
+  spec.view = view;
+  spec.tile_rows = tile_rows;
+  spec.tile_cols = tile_cols;
+  spec.hidden = std::move(hidden);
+  spec.row_code = row_code;
+  spec.output_scale = 0.37f;
+  return {std::move(name), std::move(spec)};
 }
 
 /// The same with other codes of rows and columns.
 inline KernelCase coded(KernelCase c, AxisCode row_code, AxisCode col_code) {
-  c.plan.row_code = std::move(row_code);
-  c.plan.col_code = std::move(col_code);
+  c.spec.row_code = std::move(row_code);
+  c.spec.col_code = std::move(col_code);
   return c;
 }
 /// The same tiles from another generator.
 inline KernelCase generated_by(KernelCase c, Generator generator, std::int64_t rank = 0) {
-  c.plan.generator = generator;
-  c.plan.rank = rank;
-  if (is_product(generator)) c.plan.hidden.clear();
+  c.spec.generator = generator;
+  c.spec.rank = rank;
+  if (is_product(generator)) c.spec.hidden.clear();
   return c;
 }
 
@@ -116,8 +116,8 @@ struct KernelNumbers {
   std::vector<float> theta, gradient;
   RandomStream stream{3, "noise of the kernel cases"};
 
-  explicit KernelNumbers(const GNetPlan& plan, unsigned seed = 1)
-      : shape(bank_shape(plan)), grid(plan.grid()) {
+  explicit KernelNumbers(const GNetSpec& spec, unsigned seed = 1)
+      : shape(bank_shape(spec)), grid(spec.grid()) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal(0, 0.3f);
     theta.resize(static_cast<std::size_t>(grid.tiles() * shape.parameters()));

@@ -12,14 +12,14 @@ namespace gbcompress {
 inline Registry test_registry() {
   Registry registry;
   registry.stage("test", [](Registrar& r) {
-    const PlanFunction plan = [](const ParameterInfo& p,
-                                 const GNetOptions& o) -> std::optional<GNetPlan> {
+    const SpecFunction spec = [](const ParameterInfo& p,
+                                 const GNetOptions& o) -> std::optional<GNetSpec> {
       if (p.local_name != "weight") return std::nullopt;
-      return make_plan(p, {}, o);
+      return make_spec(p, {}, o);
     };
-    r.register_gnet_type({"linear", {"Linear", "Conv2d"}}, plan);
-    r.register_gnet_type({"symmetric", {"Symmetric"}}, plan,
-                         [](const GNetPlan& p, const at::Tensor& tiles) {
+    r.register_gnet_type({"linear", {"Linear", "Conv2d"}}, spec);
+    r.register_gnet_type({"symmetric", {"Symmetric"}}, spec,
+                         [](const GNetSpec& p, const at::Tensor& tiles) {
                            const at::Tensor half = place_tiles(p, tiles);
                            return half + half.t();
                          });

@@ -1,6 +1,6 @@
 #pragma once
-/// The `.gbz` container (docs/reference/artifact-format.md): g-net parameters, plans, entropy-coded
-/// tensors, and what is carried along. Reading one runs no plugin. No LibTorch.
+/// The `.gbz` container (docs/reference/artifact-format.md): g-net parameters, specifications,
+/// entropy-coded tensors, and what is carried along. Reading one runs no plugin. No LibTorch.
 
 #include <cstddef>
 #include <cstdint>

@@ -27,8 +27,8 @@ enum class TensorKind : std::uint8_t {
   kBlocks,     ///< blocks of a quantized type, made of a tensor of a base of the file
 };
 std::string_view kind_name(TensorKind kind) noexcept;  ///< "generated", "exact", ...
-/// True for kGenerated and kPredicted: there is a plan.
-constexpr bool has_plan(TensorKind kind) noexcept {
+/// True for kGenerated and kPredicted: there is a specification.
+constexpr bool has_spec(TensorKind kind) noexcept {
   return kind == TensorKind::kGenerated || kind == TensorKind::kPredicted;
 }
 
@@ -85,7 +85,7 @@ struct ArtifactTensor {
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;  ///< up to 8 dimensions, 0 allowed for plain tensors
   TensorKind kind = TensorKind::kExact;
-  GNetPlan plan;                   ///< kGenerated, kPredicted
+  GNetSpec spec;                   ///< kGenerated, kPredicted
   Coding coding = Coding::kI8;     ///< kGenerated; Coding::kCoded for kPredicted
   std::vector<int> theta_steps;    ///< with Coding::kCoded: one a block
   IntegerGrid grid;                ///< kQuantized, kPredicted

@@ -31,11 +31,12 @@ class ArtifactWriter {
   /// @throws Error(kUsage) for text that is not UTF-8
   ArtifactWriter(std::string arch, std::string settings);
 
-  /// @param theta  [tiles, gnet_parameters(plan)]
+  /// @param theta  [tiles, gnet_parameters(spec)]
   /// @throws Error(kUsage) for a name that is taken or not allowed, a dtype that g-nets cannot be,
-  ///         a plan without type_id; Error(kNonFinite) naming the tensor; and as validate()
+  ///         a specification without type_id; Error(kNonFinite) naming the tensor; and as
+  ///         validate()
   void add_generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                     const GNetPlan& plan, Coding coding, std::span<const float> theta);
+                     const GNetSpec& spec, Coding coding, std::span<const float> theta);
   /// @param block_type  ggml's number of the quantized type whose blocks the bytes are; 0: none
   /// @param planes      planes_of() the bytes where that was called before; else null
   /// @throws Error(kUsage) as above; Error(kShapeMismatch) where bytes and shape do not fit
@@ -62,9 +63,9 @@ class ArtifactWriter {
                          CodecProfile profile = CodecProfile::kLanes);
   /// The g-nets' weights plus `values`: one product, one sum, each rounded to float32.
   void add_predicted(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                     const GNetPlan& plan, CodedTheta theta, CodedValues values);
+                     const GNetSpec& spec, CodedTheta theta, CodedValues values);
   void add_generated_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                           const GNetPlan& plan, CodedTheta theta);
+                           const GNetSpec& spec, CodedTheta theta);
   /// @param element  the bytes of one element; types below a byte are refused
   void add_constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                     std::span<const std::byte> element);
@@ -161,7 +162,7 @@ class ArtifactWriter {
     CodedValues values;
   };
   ArtifactTensor generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                           const GNetPlan& plan, Coding coding) const;
+                           const GNetSpec& spec, Coding coding) const;
   void add(ArtifactTensor tensor, Content content);
   /// Packs the elements of an exact tensor and sets its stored_bytes.
   Content packed(ArtifactTensor& tensor, std::span<const std::byte> bytes,

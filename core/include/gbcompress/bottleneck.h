@@ -61,7 +61,7 @@ struct SaveOptions {
 struct GeneratedLayer {
   std::string name;
   std::string type_id;
-  GNetPlan plan;
+  GNetSpec spec;
   at::Tensor theta;     ///< [tiles, parameters] view of the bank's buffer
   at::Tensor grad;      ///< the same view of the gradient
   at::Tensor weights;   ///< the live parameter
@@ -75,8 +75,8 @@ struct GeneratedLayer {
 
 class GenomicBottleneck {
  public:
-  /// Initializes the g-nets (weights N(0, 0.1), biases 0) and plans every parameter that a
-  /// registered layer type claims. The module's weights are untouched until predict_weights().
+  /// Initializes the g-nets (weights N(0, 0.1), biases 0) and chooses those of every parameter that
+  /// a registered layer type claims. The module's weights are untouched until predict_weights().
   /// The module must outlive the bottleneck, and its parameters must stay the same tensors.
   /// @param group  the ranks that train together, each on its own part of a batch: gradients are
   ///               averaged over them, as data-parallel training does. It must outlive the
@@ -122,9 +122,9 @@ class GenomicBottleneck {
   std::int64_t save(const std::filesystem::path& path, const SaveOptions& options = {}) const;
   /// Of the file that save() writes, or would write if finish() chose nothing more.
   std::int64_t bytes() const;
-  /// Restores g-nets, integers and plain tensors of a file with the same names, shapes and plans,
-  /// then predicts the weights: those that expand() gives, bit for bit. Optimizer state and the
-  /// schedule of the rate weight start anew.
+  /// Restores g-nets, integers and plain tensors of a file with the same names, shapes and
+  /// specifications, then predicts the weights: those that expand() gives, bit for bit. Optimizer
+  /// state and the schedule of the rate weight start anew.
   /// @throws Error(kShapeMismatch) naming the first difference; nothing has then been changed
   void load(const std::filesystem::path& path);
 

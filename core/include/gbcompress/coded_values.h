@@ -24,12 +24,12 @@ enum class Coding : std::uint8_t {
 };
 std::string_view coding_name(Coding coding) noexcept;  ///< "fp32", "fp16", "int8", "coded"
 
-/// Bytes that the g-net parameters of a plan take before zstd, scales included.
+/// Bytes that the g-net parameters of a specification take before zstd, scales included.
 /// @throws Error(kUsage) for kCoded, whose size depends on the integers; so do the next two
-std::int64_t coded_bytes(const GNetPlan& plan, Coding coding);
+std::int64_t coded_bytes(const GNetSpec& spec, Coding coding);
 /// What decoding gives back: `theta` [tiles, parameters] rounded as `coding` would store it.
 /// @throws Error(kNonFinite) for NaN, infinity, and what is too large for fp16
-std::vector<float> round_trip(const GNetPlan& plan, Coding coding, std::span<const float> theta);
+std::vector<float> round_trip(const GNetSpec& spec, Coding coding, std::span<const float> theta);
 
 /// Steps are the numbers 2^(k / 16), k from kMinStep to kMaxStep: 2^-148 to 2^127.9, the range of
 /// float32. Those below 2^-126 are rounded to what float32 has there.
@@ -99,8 +99,8 @@ struct CodedTheta {
   std::vector<int> steps;              ///< one for each block of gnet_blocks()
   std::vector<std::int32_t> integers;  ///< [tiles, parameters]
 };
-/// The float32 parameters [tiles, parameters]. @throws Error(kUsage) where it does not fit `plan`
-std::vector<float> coded_floats(const GNetPlan& plan, const CodedTheta& theta);
+/// The float32 parameters [tiles, parameters]. @throws Error(kUsage) where it does not fit `spec`
+std::vector<float> coded_floats(const GNetSpec& spec, const CodedTheta& theta);
 
 /// The prior class of an integer whose stochastic g-net predicts a standard deviation of
 /// output_scale * exp(log_deviation): half octaves, 0 below exp(-2.8), 15 above exp(2.4).

@@ -83,7 +83,7 @@ struct CompressOptions {
   std::optional<double> minutes;
   /// The model is new, so that its own quality is nothing to be compared with.
   bool from_scratch = false;
-  /// Widths of the g-nets are the planner's to choose where the user set none.
+  /// Whether the user set the widths of the g-nets; else the program chooses them.
   bool hidden_given = false;
   BottleneckOptions bottleneck;
   TrainOptions train;

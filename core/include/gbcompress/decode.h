@@ -40,8 +40,8 @@ using TileBuilder =
     std::function<std::vector<float>(const ArtifactTensor& tensor, std::span<const float> tiles)>;
 
 struct DecodeOptions {
-  /// The builder of the layer type that a planned tensor names; an empty one where tiles are
-  /// placed. Called for every planned tensor before any is decoded; what it throws is passed on.
+  /// The builder of the layer type that a generated tensor names; an empty one where tiles are
+  /// placed. Called for every generated tensor before any is decoded; what it throws is passed on.
   /// Unless it is set: place_only().
   std::function<TileBuilder(const ArtifactTensor& tensor)> builder;
   /// base_source(). Called by several threads. Without it deltas are refused.
@@ -50,11 +50,12 @@ struct DecodeOptions {
 };
 
 /// Whether the layer type is one of this project's that only place their tiles, so that no plugin
-/// is needed. True for tensors without a plan.
+/// is needed. True for tensors without a specification.
 bool is_placed(const ArtifactTensor& tensor) noexcept;
 /// @return an empty builder
 /// @throws Error(kUnsupported) naming a layer type that does more than place its tiles; of one that
-///         does not, the revision does not matter here (docs/reference/artifact-gnets.md, "Plans")
+///         does not, the revision does not matter here (docs/reference/artifact-gnets.md,
+///         "Specifications")
 TileBuilder place_only(const ArtifactTensor& tensor);
 
 /// A tensor of any element type, however it was stored.

@@ -1,5 +1,6 @@
 #pragma once
-/// Plans of g-nets, and banks: the g-nets of one shape, which are computed together. No LibTorch.
+/// Specifications of g-nets, and banks: the g-nets of one shape, which are computed together. No
+/// LibTorch.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,8 +16,8 @@
 
 namespace GBC_API gbcompress {
 
-// Plain data: how a layer type plans one parameter. A plan is stored in the artifact, so that
-// a file can be inspected without any plugin.
+// Plain data: how a layer type generates one parameter. A specification is stored in the artifact,
+// so that a file can be inspected without any plugin.
 
 /// What a layer type gets of a parameter.
 struct ParameterInfo {
@@ -64,7 +65,7 @@ struct GNetOptions {
 };
 
 /// How one parameter is generated.
-struct GNetPlan {
+struct GNetSpec {
   std::string type_id;              ///< set by the host: "linear", "conv", ...
   std::uint32_t type_revision = 1;  ///< set by the host
   /// Shape of what the tiles form together: the parameter's own, unless the layer type builds the
@@ -82,18 +83,18 @@ struct GNetPlan {
   std::int64_t rank = 0;  ///< kLowRank and kXox: at least 1; otherwise 0
 
   TileGrid grid() const { return TileGrid(shape, view, tile_rows, tile_cols); }
-  bool operator==(const GNetPlan&) const = default;
+  bool operator==(const GNetSpec&) const = default;
 };
 
-/// Checks every bound of a plan, of whatever origin: ranks, sides, widths, codes, scale, at most
-/// 2^20 inputs and 2^28 parameters a g-net.
+/// Checks every bound of a specification, of whatever origin: ranks, sides, widths, codes, scale,
+/// at most 2^20 inputs and 2^28 parameters a g-net.
 /// @throws Error(kShapeMismatch) or Error(kLimit) with a sentence that names the field
-void validate(const GNetPlan& plan);
+void validate(const GNetSpec& spec);
 
 /// "14-32-1", "14-32-2 stochastic", "low_rank 8": what makes one tile.
-std::string generator_text(const GNetPlan& plan);
+std::string generator_text(const GNetSpec& spec);
 /// Inputs of each g-net: the widths of the row, column and kernel codes together; 0 for products.
-std::int64_t gnet_inputs(const GNetPlan& plan);
+std::int64_t gnet_inputs(const GNetSpec& spec);
 /// Outputs of each g-net: 2 where it is stochastic, else 1.
 constexpr std::int64_t gnet_outputs(Generator generator) noexcept {
   return generator == Generator::kStochastic ? 2 : 1;
@@ -108,17 +109,17 @@ struct ParameterBlock {
 /// The parameters of ONE g-net, in order and without gaps. MLPs: weight [outputs, inputs] row-major
 /// and bias [outputs] of each layer, then trained codes [positions, size] of the rows, then of the
 /// columns. Products: their matrices, row-major, as Generator lists them.
-std::vector<ParameterBlock> gnet_blocks(const GNetPlan& plan);
+std::vector<ParameterBlock> gnet_blocks(const GNetSpec& spec);
 /// Exact parameter count of ONE g-net.
-std::int64_t gnet_parameters(const GNetPlan& plan);
-/// Parameters of all g-nets of the plan: tiles * gnet_parameters.
-std::int64_t plan_parameters(const GNetPlan& plan);
+std::int64_t gnet_parameters(const GNetSpec& spec);
+/// Parameters of all g-nets of the specification: tiles * gnet_parameters.
+std::int64_t spec_parameters(const GNetSpec& spec);
 
-/// The common way to fill a plan: the output scale 2 * std, the tile side from tile_weights
-/// (ceil(sqrt(tile_weights / kernel)), never beyond the matrix) or solved from `ratio`, codes as
-/// set, else binary for rows and columns and one-hot for kernel axes.
+/// The common way to fill a specification: the output scale 2 * std, the tile side from
+/// tile_weights (ceil(sqrt(tile_weights / kernel)), never beyond the matrix) or solved from
+/// `ratio`, codes as set, else binary for rows and columns and one-hot for kernel axes.
 /// @throws Error(kUsage) on options out of range
-GNetPlan make_plan(const ParameterInfo& parameter, const MatrixView& view,
+GNetSpec make_spec(const ParameterInfo& parameter, const MatrixView& view,
                    const GNetOptions& options);
 
 // Banks: the g-nets of one shape, which are computed together; and the GPU that may compute them.
@@ -153,8 +154,8 @@ struct BankShape {
   std::vector<Layer> layers() const;
 };
 
-/// @throws as validate(plan)
-BankShape bank_shape(const GNetPlan& plan);
+/// @throws as validate(spec)
+BankShape bank_shape(const GNetSpec& spec);
 
 /// What this machine has for g-nets on a GPU, in words.
 struct CudaStatus {

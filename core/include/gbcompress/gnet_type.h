@@ -25,7 +25,7 @@ class GNetType {
 
   /// Stored in artifacts and never renamed: "linear", "conv". 1 to 64 of [a-z0-9_.-].
   virtual std::string_view id() const noexcept = 0;
-  /// Raised when plan or build change so that old artifacts need the old code.
+  /// Raised when specification or build changes so that old artifacts need the old code.
   virtual std::uint32_t revision() const noexcept { return 1; }
   /// Module type names this type claims, as ParameterInfo::module_type spells them. No other type
   /// may claim the same.
@@ -33,17 +33,17 @@ class GNetType {
   /// Optional abilities by name; unknown names are 0, so that new names break no compiled plugin.
   ///   "custom-build"      build() does more than placing the tiles
   ///   "unused-positions"  some positions of uncropped tiles do not reach the result
-  ///   "revision-N"        build() also takes plans of its older revision N
-  ///   "only-by-rule"      parameters are planned only where a [[layer]] rule names the type
+  ///   "revision-N"        build() also takes specifications of its older revision N
+  ///   "only-by-rule"      parameters are generated only where a [[layer]] rule names the type
   virtual int supports(std::string_view ability) const noexcept;
 
-  /// The plan for a parameter of a claimed module, or nothing: the parameter then stays plain.
-  /// Pure: the same arguments give the same plan.
-  /// @throws Error(kPluginFailed) naming plugin, id and parameter: the type throws, or its plan is
-  /// not
-  ///         valid or of another shape than the parameter although it has no "custom-build". Errors
-  ///         about options and values, as make_plan() has them, pass unchanged
-  std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) const;
+  /// The specification for a parameter of a claimed module, or nothing: the parameter then stays
+  /// plain. Pure: the same arguments give the same specification.
+  /// @throws Error(kPluginFailed) naming plugin, id and parameter: the type throws, or its
+  ///         specification is not valid, or of another shape than the parameter although it has no
+  ///         "custom-build". Errors about options and values, as make_spec() has them, pass
+  ///         unchanged
+  std::optional<GNetSpec> spec(const ParameterInfo& parameter, const GNetOptions& options) const;
 
   /// The parameter's value from its tiles; differentiable by autograd.
   /// @param tiles  [tiles, tile_rows, tile_cols, kernel] float32
@@ -54,7 +54,7 @@ class GNetType {
   ///         id and parameter: the type throws, changes its tiles, or its result is not a float32
   ///         tensor of that shape on the CPU, does not lead back to tiles that want gradients, or
   ///         is NaN or infinite although the tiles are finite
-  at::Tensor build(const GNetPlan& plan, const at::Tensor& tiles,
+  at::Tensor build(const GNetSpec& spec, const at::Tensor& tiles,
                    const std::vector<std::int64_t>& shape, const std::string& name) const;
   /// The gradient with regard to the tiles of what build() made of them; the graph is kept.
   /// @param gradient  float32 of the parameter's shape
@@ -65,21 +65,21 @@ class GNetType {
 
  private:
   friend class StagingRegistrar;
-  virtual std::optional<GNetPlan> plan_impl(const ParameterInfo& parameter,
+  virtual std::optional<GNetSpec> spec_impl(const ParameterInfo& parameter,
                                             const GNetOptions& options) const = 0;
-  /// Unless overridden: place_tiles(plan, tiles).
-  virtual at::Tensor build_impl(const GNetPlan& plan, const at::Tensor& tiles) const;
+  /// Unless overridden: place_tiles(spec, tiles).
+  virtual at::Tensor build_impl(const GNetSpec& spec, const at::Tensor& tiles) const;
 
   std::string origin_;  // "plugin FILE", set when it is registered
 };
 
-/// Puts tiles [tiles, tile_rows, tile_cols, kernel] together as the plan says, to plan.shape.
-/// Differentiable; cropped positions are dropped. The result is contiguous.
+/// Puts tiles [tiles, tile_rows, tile_cols, kernel] together as the specification says, to
+/// spec.shape. Differentiable; cropped positions are dropped. The result is contiguous.
 /// @throws Error(kShapeMismatch)
-at::Tensor place_tiles(const GNetPlan& plan, const at::Tensor& tiles);
+at::Tensor place_tiles(const GNetSpec& spec, const at::Tensor& tiles);
 
-using PlanFunction =
-    std::function<std::optional<GNetPlan>(const ParameterInfo&, const GNetOptions&)>;
-using BuildFunction = std::function<at::Tensor(const GNetPlan&, const at::Tensor& tiles)>;
+using SpecFunction =
+    std::function<std::optional<GNetSpec>(const ParameterInfo&, const GNetOptions&)>;
+using BuildFunction = std::function<at::Tensor(const GNetSpec&, const at::Tensor& tiles)>;
 
 }  // namespace gbcompress

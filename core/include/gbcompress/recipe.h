@@ -46,8 +46,8 @@ struct SizedTensor {
   bool quantized = false;   ///< integers, where it has no g-nets
   bool code_plain = false;  ///< short floats, where it has no g-nets and short_floats() allows it
   std::span<const std::byte> values;  ///< contiguous, of the type info.dtype; must stay
-  /// Its plan under such options; nothing where it has no g-nets. May be empty.
-  std::function<std::optional<GNetPlan>(const GNetOptions&)> plan;
+  /// Its specification under such options; nothing where it has no g-nets. May be empty.
+  std::function<std::optional<GNetSpec>(const GNetOptions&)> spec;
 };
 /// What a file has beside its tensors, and how it stores g-nets.
 struct SizedFile {
@@ -57,12 +57,12 @@ struct SizedFile {
 
 /// Bytes that a file of these g-nets has if nothing of them packs any smaller: an upper bound
 /// within a few bytes, found by writing a file of incompressible g-nets.
-std::int64_t planned_bytes(const std::vector<SizedTensor>& tensors, const GNetOptions& gnet,
-                           const SizedFile& file);
+std::int64_t expected_bytes(const std::vector<SizedTensor>& tensors, const GNetOptions& gnet,
+                            const SizedFile& file);
 
 struct SizedGNets {
   GNetOptions gnet;  ///< with the ratio
-  std::int64_t planned_bytes = 0;
+  std::int64_t expected_bytes = 0;
   bool fits = true;  ///< false: this is the smallest file there is, and it is above the target
 };
 /// The largest g-nets whose file has at most `max_bytes`.

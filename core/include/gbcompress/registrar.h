@@ -96,10 +96,11 @@ class Registrar {
   /// @throws Error(kPluginRefused) where the name is taken
   virtual void register_strategy(const std::string& name, StrategyFactory factory) = 0;
 
-  /// A layer type from two callables. An empty `build` means: place the tiles as the plan says.
-  void register_gnet_type(GNetTypeInfo info, PlanFunction init, BuildFunction build = {});
+  /// A layer type from two callables. An empty `build` means: place the tiles as the specification
+  /// says.
+  void register_gnet_type(GNetTypeInfo info, SpecFunction init, BuildFunction build = {});
   /// The short form: the id is the module's name in lower case.
-  void register_gnet_type(const char* module, PlanFunction init, BuildFunction build = {});
+  void register_gnet_type(const char* module, SpecFunction init, BuildFunction build = {});
 };
 
 }  // namespace gbcompress

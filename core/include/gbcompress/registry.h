@@ -43,8 +43,8 @@ class Registry {
   /// @return null if no layer type claims the module or has the id
   const GNetType* find_by_module(const std::string& module_type) const;
   const GNetType* find_by_id(const std::string& id) const;
-  /// The type that can build plans of `revision`: its own revision, or an older one for which it
-  /// supports("revision-N").
+  /// The type that can build specifications of `revision`: its own revision, or an older one for
+  /// which it supports("revision-N").
   /// @throws Error(kPluginMissing) naming the id and the command that shows what is loaded
   const GNetType& require(const std::string& id, std::uint32_t revision) const;
   std::vector<std::string> ids() const;  ///< sorted

@@ -32,9 +32,9 @@ constexpr std::array<std::pair<std::string_view, std::uint32_t>, 5> kPlacedTypes
 
 /// The newest revision of the layer type, where it only places its tiles; else null.
 const std::uint32_t* placed_revision(const ArtifactTensor& tensor) noexcept {
-  if (tensor.plan.shape != tensor.shape) return nullptr;
+  if (tensor.spec.shape != tensor.shape) return nullptr;
   for (const auto& [id, revision] : kPlacedTypes)
-    if (tensor.plan.type_id == id) return &revision;
+    if (tensor.spec.type_id == id) return &revision;
   return nullptr;
 }
 
@@ -56,14 +56,14 @@ void generate_tiles(const BankShape& shape, std::span<const float> theta,
 std::vector<float> generate(const ArtifactReader& artifact, std::size_t tensor,
                             const TileBuilder& build, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  const GNetPlan& plan = entry.plan;
-  const TileGrid grid = plan.grid();
+  const GNetSpec& spec = entry.spec;
+  const TileGrid grid = spec.grid();
   const std::int64_t numbers =
       build ? checked_mul(grid.tiles(), grid.positions(), "the tiles") : grid.elements();
   std::vector<float> values(static_cast<std::size_t>(numbers));
   std::vector<TileTarget> targets;
-  append_tiles(targets, grid, values.data(), static_cast<bool>(build), plan.output_scale);
-  generate_tiles(bank_shape(plan), artifact.theta(tensor), targets, threads);
+  append_tiles(targets, grid, values.data(), static_cast<bool>(build), spec.output_scale);
+  generate_tiles(bank_shape(spec), artifact.theta(tensor), targets, threads);
   return build ? build(entry, values) : values;
 }
 
@@ -211,7 +211,7 @@ DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const T
 }
 
 TileBuilder builder_of(const ArtifactTensor& tensor, const DecodeOptions& options) {
-  if (!has_plan(tensor.kind)) return {};
+  if (!has_spec(tensor.kind)) return {};
   return options.builder ? options.builder(tensor) : place_only(tensor);
 }
 
@@ -223,13 +223,13 @@ int threads_of(const DecodeOptions& options) {
 
 bool is_placed(const ArtifactTensor& tensor) noexcept {
   const std::uint32_t* revision = placed_revision(tensor);
-  return !has_plan(tensor.kind) || (revision && tensor.plan.type_revision <= *revision);
+  return !has_spec(tensor.kind) || (revision && tensor.spec.type_revision <= *revision);
 }
 
 TileBuilder place_only(const ArtifactTensor& tensor) {
   if (!placed_revision(tensor))
     throw Error(Errc::kUnsupported, printable(tensor.name) + " is built by layer type " +
-                                        printable(tensor.plan.type_id) +
+                                        printable(tensor.spec.type_id) +
                                         ", whose plugin is needed");
   return {};
 }

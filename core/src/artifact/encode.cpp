@@ -29,7 +29,7 @@ void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
 std::vector<std::int32_t> in_order(const ArtifactTensor& tensor, const CodedTheta& theta,
                                    const CodedValues& values) {
   std::vector<std::int32_t> numbers;
-  if (has_coded_theta(tensor)) numbers = to_blocks(tensor.plan, theta.integers);
+  if (has_coded_theta(tensor)) numbers = to_blocks(tensor.spec, theta.integers);
   numbers.insert(numbers.end(), values.row_steps.begin(), values.row_steps.end());
   numbers.insert(numbers.end(), values.level_table.begin(), values.level_table.end());
   numbers.insert(numbers.end(), values.integers.begin(), values.integers.end());

@@ -156,7 +156,7 @@ struct ExpandedFiles::Impl : std::enable_shared_from_this<Impl> {
       if (!is_placed(tensor))
         throw Error(Errc::kUnsupported, label_of(artifact) + ": " + printable(tensor.name) +
                                             " is built by layer type " +
-                                            printable(tensor.plan.type_id) +
+                                            printable(tensor.spec.type_id) +
                                             ", whose plugin is needed; expand the file");
     DecodeOptions decode;
     if (!artifact.bases().empty())

@@ -22,7 +22,7 @@ constexpr std::int64_t kAheadInStripes = std::int64_t{32} << 20;
 std::vector<TileBuilder> builders_of(const ArtifactReader& artifact, const DecodeOptions& options) {
   std::vector<TileBuilder> builders;
   for (const ArtifactTensor& tensor : artifact.tensors())
-    builders.push_back(!has_plan(tensor.kind) ? TileBuilder()
+    builders.push_back(!has_spec(tensor.kind) ? TileBuilder()
                        : options.builder      ? options.builder(tensor)
                                               : place_only(tensor));
   return builders;

@@ -132,7 +132,7 @@ bool decodes_apart(const ArtifactReader& artifact) noexcept {
   const bool streamed = artifact.profile() == CodecProfile::kSmall;
   return std::none_of(artifact.tensors().begin(), artifact.tensors().end(),
                       [&](const ArtifactTensor& tensor) {
-                        return has_plan(tensor.kind) || (streamed && has_values(tensor));
+                        return has_spec(tensor.kind) || (streamed && has_values(tensor));
                       });
 }
 

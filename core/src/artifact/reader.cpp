@@ -369,7 +369,7 @@ void ArtifactReader::verify() const {
     originals();
 #endif
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      if (has_plan(tensors_[i].kind)) theta(i);
+      if (has_spec(tensors_[i].kind)) theta(i);
       if (tensors_[i].kind == TensorKind::kExact) plain(i);
 #ifndef GBZ_WITHOUT_PIECES
       for (std::size_t n = 0; n < tensors_[i].pieces.size(); ++n)
@@ -407,15 +407,15 @@ std::vector<std::byte> ArtifactReader::unpacked(std::size_t tensor) const {
 }
 
 std::vector<float> ArtifactReader::theta(std::size_t tensor) const {
-  const bool fits = tensor < tensors_.size() && has_plan(tensors_[tensor].kind);
+  const bool fits = tensor < tensors_.size() && has_spec(tensors_[tensor].kind);
   const ArtifactTensor& stored = entry(tensor, fits, "generated");
   if (stored.coding != Coding::kCoded)
-    return decode_theta(stored.plan, stored.coding, unpacked(tensor),
+    return decode_theta(stored.spec, stored.coding, unpacked(tensor),
                         label_ + ": " + printable(stored.name));
   const auto numbers = integers_->get(tensors_, tensor);
-  const auto count = static_cast<std::size_t>(plan_parameters(stored.plan));
-  return coded_floats(stored.plan,
-                      {stored.theta_steps, from_blocks(stored.plan, numbers->span().first(count))});
+  const auto count = static_cast<std::size_t>(spec_parameters(stored.spec));
+  return coded_floats(stored.spec,
+                      {stored.theta_steps, from_blocks(stored.spec, numbers->span().first(count))});
 }
 
 #ifndef GBC_FREESTANDING  // libgbz reads tensors alone

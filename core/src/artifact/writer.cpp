@@ -164,25 +164,25 @@ ArtifactWriter::Content ArtifactWriter::packed(ArtifactTensor& tensor,
 }
 
 ArtifactTensor ArtifactWriter::generated(const std::string& name, DType dtype,
-                                         std::vector<std::int64_t> shape, const GNetPlan& plan,
+                                         std::vector<std::int64_t> shape, const GNetSpec& spec,
                                          Coding coding) const {
   ArtifactTensor tensor = real(name, dtype, std::move(shape));
-  if (plan.type_id.empty())
-    throw Error(Errc::kUsage, "the plan of " + printable(name) + " has no type_id");
-  validate(plan);
+  if (spec.type_id.empty())
+    throw Error(Errc::kUsage, "the specification of " + printable(name) + " has no type_id");
+  validate(spec);
   tensor.kind = TensorKind::kGenerated;
-  tensor.plan = plan;
+  tensor.spec = spec;
   tensor.coding = coding;
   return tensor;
 }
 
 void ArtifactWriter::add_generated(const std::string& name, DType dtype,
-                                   std::vector<std::int64_t> shape, const GNetPlan& plan,
+                                   std::vector<std::int64_t> shape, const GNetSpec& spec,
                                    Coding coding, std::span<const float> theta) {
-  ArtifactTensor tensor = generated(name, dtype, std::move(shape), plan, coding);
+  ArtifactTensor tensor = generated(name, dtype, std::move(shape), spec, coding);
   Content content;
   std::tie(content.bytes, content.packing) =
-      pack(encode_theta(plan, coding, theta, printable(name)), element_bytes(coding));
+      pack(encode_theta(spec, coding, theta, printable(name)), element_bytes(coding));
   add(std::move(tensor), std::move(content));
 }
 
@@ -457,11 +457,11 @@ void ArtifactWriter::spool_in(const std::filesystem::path& folder) {
 }
 
 void ArtifactWriter::add_predicted(const std::string& name, DType dtype,
-                                   std::vector<std::int64_t> shape, const GNetPlan& plan,
+                                   std::vector<std::int64_t> shape, const GNetSpec& spec,
                                    CodedTheta theta, CodedValues values) {
-  ArtifactTensor tensor = generated(name, dtype, std::move(shape), plan, Coding::kCoded);
+  ArtifactTensor tensor = generated(name, dtype, std::move(shape), spec, Coding::kCoded);
   tensor.kind = TensorKind::kPredicted;
-  check_theta(plan, theta, printable(name));
+  check_theta(spec, theta, printable(name));
   tensor.theta_steps = theta.steps;
   set_values(tensor, values);
   Content content;
@@ -471,10 +471,10 @@ void ArtifactWriter::add_predicted(const std::string& name, DType dtype,
 }
 
 void ArtifactWriter::add_generated_coded(const std::string& name, DType dtype,
-                                         std::vector<std::int64_t> shape, const GNetPlan& plan,
+                                         std::vector<std::int64_t> shape, const GNetSpec& spec,
                                          CodedTheta theta) {
-  ArtifactTensor tensor = generated(name, dtype, std::move(shape), plan, Coding::kCoded);
-  check_theta(plan, theta, printable(name));
+  ArtifactTensor tensor = generated(name, dtype, std::move(shape), spec, Coding::kCoded);
+  check_theta(spec, theta, printable(name));
   tensor.theta_steps = theta.steps;
   Content content;
   content.theta = std::move(theta);

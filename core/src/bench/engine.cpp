@@ -14,9 +14,9 @@
 namespace gbcompress {
 namespace {
 
-std::string widths_text(const GNetPlan& plan) {
-  std::string text = std::to_string(gnet_inputs(plan));
-  for (const std::int64_t width : plan.hidden) text.append("-").append(std::to_string(width));
+std::string widths_text(const GNetSpec& spec) {
+  std::string text = std::to_string(gnet_inputs(spec));
+  for (const std::int64_t width : spec.hidden) text.append("-").append(std::to_string(width));
   return text.append("-1");
 }
 
@@ -29,13 +29,13 @@ class Run {
     std::map<std::string, std::int64_t> gnets;
     double forward = 0, backward = 0;
     for (const auto& layer : bottleneck_.layers()) {
-      const std::int64_t weights = layer.weights.numel(), tiles = layer.plan.grid().tiles();
+      const std::int64_t weights = layer.weights.numel(), tiles = layer.spec.grid().tiles();
       row_.weights += weights;
       row_.tiles += tiles;
-      std::int64_t& count = gnets[widths_text(layer.plan)];
+      std::int64_t& count = gnets[widths_text(layer.spec)];
       count += tiles;
-      if (count > gnets[row_.gnet]) row_.gnet = widths_text(layer.plan);
-      const WeightOperations operations = weight_operations(layer.plan.hidden);
+      if (count > gnets[row_.gnet]) row_.gnet = widths_text(layer.spec);
+      const WeightOperations operations = weight_operations(layer.spec.hidden);
       forward += operations.forward * static_cast<double>(weights);
       backward += operations.backward * static_cast<double>(weights);
       gradients_.push_back(at::empty_like(layer.weights).uniform_(-1e-4, 1e-4));

@@ -42,7 +42,7 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& k
   for (const NamedParameter& p : tensors) this->types.push_back(p.tensor.scalar_type());
   if (!tensors.empty()) device = tensors.front().tensor.device();
   check_tensors();
-  generated.plan(tensors, known, options);
+  generated.assign(tensors, known, options);
   make_latents();
   place();
   make_optimizers();

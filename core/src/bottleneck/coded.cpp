@@ -6,7 +6,7 @@
 
 #include "artifact/integers/integers.h"
 #include "bottleneck/impl.h"
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "gbcompress/error.h"
 #include "search/fit_size.h"
 
@@ -33,11 +33,11 @@ void GenomicBottleneck::Impl::make_latents() {
     if (found == integers.tensors.end()) continue;
     generated.layers[l].prior = true;
     generated.routes[l].prior = static_cast<std::size_t>(found - integers.tensors.begin());
-    const GNetPlan& plan = generated.layers[l].plan;
+    const GNetSpec& spec = generated.layers[l].spec;
     integers.quantized.latents.add_prior(
         *generated.routes[l].prior,
-        plan.generator == Generator::kStochastic && !generated.routes[l].custom,
-        static_cast<double>(plan.output_scale));
+        spec.generator == Generator::kStochastic && !generated.routes[l].custom,
+        static_cast<double>(spec.output_scale));
     integers.of_gnets = true;
   }
   if (integers.of_gnets) make_gnet_latents();
@@ -47,8 +47,8 @@ void GenomicBottleneck::Impl::make_gnet_latents() {
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     const Layer& layer = generated.layers[l];
     generated.routes[l].block = integers.gnets.latents.size();
-    const auto blocks = gnet_blocks(layer.plan);
-    const std::vector<IntegerGrid> grids = theta_grids(layer.plan);
+    const auto blocks = gnet_blocks(layer.spec);
+    const std::vector<IntegerGrid> grids = theta_grids(layer.spec);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       const at::Tensor block = layer.theta.narrow(1, blocks[b].first, blocks[b].count);
       integers.gnets.latents.add(layer.name + "#theta" + std::to_string(b), block, grids[b]);
@@ -61,7 +61,7 @@ void GenomicBottleneck::Impl::connect_gnet_latents() {
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     const Layer& layer = generated.layers[l];
     const bool idle = !generated.idle.empty() && generated.idle[l];
-    const auto blocks = gnet_blocks(layer.plan);
+    const auto blocks = gnet_blocks(layer.spec);
     for (std::size_t b = 0; b < blocks.size(); ++b)
       integers.gnets.latents.set_gradient(
           generated.routes[l].block + b,
@@ -73,12 +73,12 @@ CodedTheta GenomicBottleneck::Impl::coded_theta(std::size_t layer) const {
   const std::size_t entry = generated.routes[layer].block;
   CodedTheta result;
   std::vector<std::int32_t> blocks;
-  for (std::size_t b = 0; b < gnet_blocks(generated.layers[layer].plan).size(); ++b) {
+  for (std::size_t b = 0; b < gnet_blocks(generated.layers[layer].spec).size(); ++b) {
     const CodedValues values = integers.gnets.latents.coded(entry + b);
     result.steps.push_back(values.step);
     blocks.insert(blocks.end(), values.integers.begin(), values.integers.end());
   }
-  result.integers = from_blocks(generated.layers[layer].plan, blocks);
+  result.integers = from_blocks(generated.layers[layer].spec, blocks);
   return result;
 }
 
@@ -198,7 +198,7 @@ void GenomicBottleneck::Impl::choose_integers(double lambda) {
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     for (std::size_t l = 0; integers.of_gnets && l < generated.layers.size(); ++l) {
       if (generated.routes[l].tensor != t) continue;
-      for (std::size_t b = 0; b < gnet_blocks(generated.layers[l].plan).size(); ++b) {
+      for (std::size_t b = 0; b < gnet_blocks(generated.layers[l].spec).size(); ++b) {
         const CodedValues block = integers.gnets.latents.coded(generated.routes[l].block + b);
         encoder.add(block.grid, block.integers);
       }

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "bottleneck/impl.h"
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -71,10 +71,10 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     if (generated.routes[l].tensor != t) continue;
     const Layer& layer = generated.layers[l];
-    const TileGrid grid = layer.plan.grid();
+    const TileGrid grid = layer.spec.grid();
     // The integers of what a prior leaves are as many as the weights.
     const std::int64_t stored =
-        plan_parameters(layer.plan) + (generated.routes[l].prior ? p.info.elements() : 0);
+        spec_parameters(layer.spec) + (generated.routes[l].prior ? p.info.elements() : 0);
     char ratio[32];
     std::snprintf(ratio, sizeof ratio, "%.2f",
                   static_cast<double>(p.info.elements()) / static_cast<double>(stored));
@@ -83,7 +83,7 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
             layer.type_id + (generated.routes[l].prior ? " + quantized" : ""),
             std::to_string(grid.tiles()) + " of " + std::to_string(grid.tile_rows()) + "x" +
                 std::to_string(grid.tile_cols()),
-            generator_text(layer.plan),
+            generator_text(layer.spec),
             std::to_string(stored),
             ratio,
             layer.replicated ? "all" : joined(layer.ranks, ",")};

@@ -18,12 +18,12 @@ namespace {
 std::vector<float> build(const GNetType& type, const ArtifactTensor& stored,
                          std::span<const float> tiles) {
   const at::NoGradGuard no_grad;
-  const TileGrid grid = stored.plan.grid();
+  const TileGrid grid = stored.spec.grid();
   const std::vector<std::int64_t> shape = {grid.tiles(), grid.tile_rows(), grid.tile_cols(),
                                            grid.kernel()};
   at::Tensor stack = at::empty(shape, at::kFloat);
   std::memcpy(stack.data_ptr(), tiles.data(), tiles.size_bytes());
-  const at::Tensor values = type.build(stored.plan, stack, stored.shape, stored.name).contiguous();
+  const at::Tensor values = type.build(stored.spec, stack, stored.shape, stored.name).contiguous();
   const float* data = values.const_data_ptr<float>();
   return {data, data + values.numel()};
 }
@@ -31,7 +31,7 @@ std::vector<float> build(const GNetType& type, const ArtifactTensor& stored,
 /// @throws Error(kPluginMissing) where the registry lacks a layer type
 DecodeOptions with_types(const Registry& types) {
   return {.builder = [&types](const ArtifactTensor& stored) -> TileBuilder {
-            const GNetType& type = types.require(stored.plan.type_id, stored.plan.type_revision);
+            const GNetType& type = types.require(stored.spec.type_id, stored.spec.type_revision);
             if (type.supports("custom-build") == 0) return {};
             return [&type](const ArtifactTensor& tensor, std::span<const float> tiles) {
               return build(type, tensor, tiles);
@@ -54,7 +54,7 @@ std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registr
   const DecodeOptions options = with_types(types);
   // All types first, so that a missing plugin is reported before any work.
   for (const ArtifactTensor& stored : artifact.tensors())
-    if (has_plan(stored.kind)) options.builder(stored);
+    if (has_spec(stored.kind)) options.builder(stored);
   std::map<std::string, std::size_t> index;
   std::vector<NamedParameter> result;
   for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
@@ -67,7 +67,7 @@ std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registr
     entry.info.module_path = dot == std::string::npos ? "" : stored.name.substr(0, dot);
     entry.info.shape = stored.shape;
     entry.info.dtype = stored.dtype;
-    entry.trainable = has_plan(stored.kind) || stored.kind == TensorKind::kQuantized;
+    entry.trainable = has_spec(stored.kind) || stored.kind == TensorKind::kQuantized;
     if (stored.kind == TensorKind::kTied)
       entry.tied_to = stored.tied_to;
     else

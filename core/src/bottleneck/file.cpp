@@ -7,7 +7,7 @@
 #include "artifact/integers/integers.h"
 #include "base/parallel.h"
 #include "bottleneck/impl.h"
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "gbcompress/error.h"
 #include "gbcompress/recipe.h"
 
@@ -65,7 +65,7 @@ std::vector<std::vector<std::byte>> sections_of(const Latents& latents,
 void GenomicBottleneck::Impl::round_gnets() {
   if (integers.of_gnets) return;  // they are what predict() makes of them
   for (Layer& layer : generated.layers) {
-    const std::vector<float> rounded = round_trip(layer.plan, options.coding, span_of(layer.theta));
+    const std::vector<float> rounded = round_trip(layer.spec, options.coding, span_of(layer.theta));
     std::copy(rounded.begin(), rounded.end(), layer.theta.data_ptr<float>());
   }
 }
@@ -95,14 +95,14 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
       writer.add_tied(info.name, entry.tied_to);
     } else if (const auto found = layer_of.find(t); found != layer_of.end()) {
       const std::size_t l = found->second;
-      const GNetPlan& plan = generated.layers[l].plan;
+      const GNetSpec& spec = generated.layers[l].spec;
       if (const auto& prior = generated.routes[l].prior)
-        writer.add_predicted(info.name, info.dtype, info.shape, plan, coded_theta(l),
+        writer.add_predicted(info.name, info.dtype, info.shape, spec, coded_theta(l),
                              latents.coded(*prior));
       else if (integers.of_gnets)
-        writer.add_generated_coded(info.name, info.dtype, info.shape, plan, coded_theta(l));
+        writer.add_generated_coded(info.name, info.dtype, info.shape, spec, coded_theta(l));
       else
-        writer.add_generated(info.name, info.dtype, info.shape, plan, options.coding,
+        writer.add_generated(info.name, info.dtype, info.shape, spec, options.coding,
                              span_of(generated.layers[l].theta));
     } else if (const auto at = entry_of.find(t); at != entry_of.end()) {
       if (sections.empty())

@@ -6,31 +6,31 @@
 #include <map>
 
 #include "bottleneck/impl.h"
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "gbcompress/error.h"
 #include "gnet/threaded_kernels.h"
 #include "gnet/tile_memory.h"
 
 namespace gbcompress {
 
-void GeneratedPart::plan(const std::vector<NamedParameter>& tensors, const Registry& types,
-                         const BottleneckOptions& options) {
+void GeneratedPart::assign(const std::vector<NamedParameter>& tensors, const Registry& types,
+                           const BottleneckOptions& options) {
   std::map<std::string, std::size_t> by_key;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    auto plan = plan_parameter(tensors[t], types, options);
-    if (!plan) continue;
-    const auto [entry, added] = by_key.try_emplace(bank_key(*plan), banks.size());
-    if (added) banks.push_back({bank_shape(*plan), {}, {}, {}});
+    auto spec = spec_of(tensors[t], types, options);
+    if (!spec) continue;
+    const auto [entry, added] = by_key.try_emplace(bank_key(*spec), banks.size());
+    if (added) banks.push_back({bank_shape(*spec), {}, {}, {}});
     banks[entry->second].layers.push_back(layers.size());
     Route route;
-    route.type = &types.require(plan->type_id, plan->type_revision);
+    route.type = &types.require(spec->type_id, spec->type_revision);
     route.tensor = t;
     route.bank = entry->second;
     route.custom = route.type->supports("custom-build") != 0;
     routes.push_back(std::move(route));
     layers.push_back({tensors[t].info.name,
-                      plan->type_id,
-                      *plan,
+                      spec->type_id,
+                      *spec,
                       {},
                       {},
                       tensors[t].tensor,
@@ -43,7 +43,7 @@ void GeneratedPart::plan(const std::vector<NamedParameter>& tensors, const Regis
       const GeneratedLayer& layer = layers[l];
       initialise_gnets(bank.shape, options.seed, layer.name, layer.theta);
       if (routes[l].custom)
-        routes[l].staging = at::zeros({layer.plan.grid().tiles(), bank.shape.tile_rows,
+        routes[l].staging = at::zeros({layer.spec.grid().tiles(), bank.shape.tile_rows,
                                        bank.shape.tile_cols, bank.shape.kernel},
                                       at::kFloat);
       else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous() ||
@@ -54,7 +54,7 @@ void GeneratedPart::plan(const std::vector<NamedParameter>& tensors, const Regis
 
 void GeneratedPart::lay_out() {
   std::int64_t total = 0;
-  for (const GeneratedLayer& layer : layers) total += plan_parameters(layer.plan);
+  for (const GeneratedLayer& layer : layers) total += spec_parameters(layer.spec);
   theta = at::zeros({total}, at::kFloat);
   grad = at::zeros({total}, at::kFloat);
   std::int64_t offset = 0;
@@ -63,14 +63,14 @@ void GeneratedPart::lay_out() {
     std::int64_t tiles = 0;
     for (std::size_t l : bank.layers) {
       routes[l].first = tiles;
-      tiles += layers[l].plan.grid().tiles();
+      tiles += layers[l].spec.grid().tiles();
     }
     bank.theta = theta.narrow(0, offset, tiles * parameters).view({tiles, parameters});
     bank.grad = grad.narrow(0, offset, tiles * parameters).view({tiles, parameters});
     offset += tiles * parameters;
     for (std::size_t l : bank.layers) {
       GeneratedLayer& layer = layers[l];
-      const std::int64_t count = layer.plan.grid().tiles();
+      const std::int64_t count = layer.spec.grid().tiles();
       layer.theta = bank.theta.narrow(0, routes[l].first, count);
       layer.grad = bank.grad.narrow(0, routes[l].first, count);
     }
@@ -102,7 +102,7 @@ void GenomicBottleneck::Impl::draw_noise() {
                                                                  : generated.steps);
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     generated.routes[l].noise.reset();
-    if (training && !exact() && generated.layers[l].plan.generator == Generator::kStochastic &&
+    if (training && !exact() && generated.layers[l].spec.generator == Generator::kStochastic &&
         !generated.routes[l].prior)
       generated.routes[l].noise.emplace(options.seed, "weights", generated.layers[l].name, step);
   }
@@ -113,14 +113,14 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
   for (std::size_t l : generated.banks[bank].layers) {
     const Layer& layer = generated.layers[l];
     const Route& route = generated.routes[l];
-    const TileGrid grid = layer.plan.grid();
+    const TileGrid grid = layer.spec.grid();
     Latents::Prior* prior = route.prior ? integers.quantized.latents.prior(*route.prior) : nullptr;
     const at::Tensor& to = route.custom              ? route.staging
                            : prior                   ? prior->mean
                            : route.staging.defined() ? route.staging
                                                      : layer.weights;
     append_tiles(
-        result, grid, to.data_ptr<float>(), route.custom, layer.plan.output_scale,
+        result, grid, to.data_ptr<float>(), route.custom, layer.spec.output_scale,
         route.noise ? &*route.noise : nullptr,
         prior && prior->log_deviation.defined() ? prior->log_deviation.data_ptr<float>() : nullptr);
   }
@@ -149,7 +149,7 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
     if (route.custom) {
       const at::AutoGradMode with_grad(true);
       const at::Tensor tiles = route.staging.detach().requires_grad_();
-      route.built = route.type->build(generated.layers[l].plan, tiles,
+      route.built = route.type->build(generated.layers[l].spec, tiles,
                                       tensors[route.tensor].info.shape, generated.layers[l].name);
       route.staging = tiles;
     }
@@ -195,9 +195,9 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
     if (own_only && !makes(l)) continue;
     const Layer& layer = generated.layers[l];
     Route& route = generated.routes[l];
-    const TileGrid grid = layer.plan.grid();
+    const TileGrid grid = layer.spec.grid();
     // The rate's gradient is added to that of coded g-nets, which must be the loss's own.
-    const float scale = integers.of_gnets ? layer.plan.output_scale : gradient_scale(layer.plan);
+    const float scale = integers.of_gnets ? layer.spec.output_scale : gradient_scale(layer.spec);
     alive.push_back(gradient_of(route, layer.weights));
     const float* data = alive.back().data_ptr<float>();
     const float* log_deviation = nullptr;

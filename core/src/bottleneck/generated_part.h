@@ -1,5 +1,5 @@
 #pragma once
-/// The g-nets of a bottleneck: plans, banks, and the ways between tiles and parameters.
+/// The g-nets of a bottleneck: specifications, banks, and the ways between tiles and parameters.
 
 #include <memory>
 #include <optional>
@@ -42,8 +42,8 @@ struct GeneratedPart {
   explicit GeneratedPart(std::unique_ptr<TileKernel> computing) : kernel(std::move(computing)) {}
 
   /// Layers, routes and banks, with fresh g-nets.
-  void plan(const std::vector<NamedParameter>& tensors, const Registry& types,
-            const BottleneckOptions& options);
+  void assign(const std::vector<NamedParameter>& tensors, const Registry& types,
+              const BottleneckOptions& options);
   /// Buffers of zeros for all banks, each with its layers in the order of Bank::layers.
   void lay_out();
   bool has_priors() const;

@@ -7,7 +7,7 @@
 #include "bottleneck/impl.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
-#include "gnet/same_plan.h"
+#include "gnet/same_spec.h"
 
 namespace gbcompress {
 namespace {
@@ -19,18 +19,18 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 /// What a tensor of a file has that the model's does not; empty where they fit.
-/// @param plan  of its g-nets, or null
+/// @param spec  of its g-nets, or null
 std::string difference(const ArtifactTensor& stored, const NamedParameter& entry,
-                       const GNetPlan* plan, bool prior) {
+                       const GNetSpec* spec, bool prior) {
   if (stored.shape != entry.info.shape || stored.dtype != entry.info.dtype)
     return "has shape " + shape_text(stored.shape) + " there and " + shape_text(entry.info.shape) +
            " here, or another element type";
   if (stored.kind == TensorKind::kTied ? stored.tied_to != entry.tied_to : !entry.tied_to.empty())
     return "is not tied to the same tensor";
-  if (has_plan(stored.kind) != (plan != nullptr) ||
+  if (has_spec(stored.kind) != (spec != nullptr) ||
       (stored.kind == TensorKind::kPredicted) != prior ||
-      (plan && !same_but_scale(stored.plan, *plan)))
-    return "has another plan; use the settings it was saved with, see `gbcompress inspect`";
+      (spec && !same_but_scale(stored.spec, *spec)))
+    return "has other g-nets; use the settings it was saved with, see `gbcompress inspect`";
   return "";
 }
 
@@ -58,7 +58,7 @@ std::vector<std::size_t> GenomicBottleneck::Impl::places_in(const ArtifactReader
     const bool made = l < generated.layers.size();
     const std::string other =
         difference(artifact.tensors()[at->second], tensors[t],
-                   made ? &generated.layers[l].plan : nullptr, made && generated.routes[l].prior);
+                   made ? &generated.layers[l].spec : nullptr, made && generated.routes[l].prior);
     if (!other.empty()) refuse(printable(name) + " " + other);
     places.push_back(at->second);
   }
@@ -68,14 +68,14 @@ std::vector<std::size_t> GenomicBottleneck::Impl::places_in(const ArtifactReader
 void GenomicBottleneck::Impl::take_theta(std::size_t l, const ArtifactReader& artifact,
                                          std::size_t stored) {
   Layer& layer = generated.layers[l];
-  layer.plan.output_scale = artifact.tensors()[stored].plan.output_scale;
+  layer.spec.output_scale = artifact.tensors()[stored].spec.output_scale;
   if (generated.routes[l].prior)
     integers.quantized.latents.prior(*generated.routes[l].prior)->scale =
-        static_cast<double>(layer.plan.output_scale);
+        static_cast<double>(layer.spec.output_scale);
   const std::vector<float> numbers = artifact.theta(stored);
   std::copy(numbers.begin(), numbers.end(), layer.theta.data_ptr<float>());
   const std::vector<int>& steps = artifact.tensors()[stored].theta_steps;
-  for (std::size_t b = 0; integers.of_gnets && b < gnet_blocks(layer.plan).size(); ++b)
+  for (std::size_t b = 0; integers.of_gnets && b < gnet_blocks(layer.spec).size(); ++b)
     integers.gnets.latents.take_as_is(generated.routes[l].block + b,
                                       steps.empty() ? std::nullopt : std::optional<int>(steps[b]));
 }

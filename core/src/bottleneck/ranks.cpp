@@ -56,7 +56,7 @@ PlacementCase GenomicBottleneck::Impl::measure(std::size_t b, double bytes_per_s
   }
   std::int64_t weights = 0;
   for (std::size_t l : generated.banks[b].layers)
-    weights += generated.layers[l].plan.grid().elements();
+    weights += generated.layers[l].spec.grid().elements();
   return {.compute_seconds = best * static_cast<double>(count) / static_cast<double>(sample),
           .weight_bytes = 4 * weights,
           .theta_bytes = 4 * generated.banks[b].theta.numel(),

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "gbcompress/error.h"
 #include "gbcompress/recipe.h"
 
 namespace gbcompress {
 namespace {
 
-/// Tensors for the planner, and what their values lie in.
+/// Tensors for the recipe, and the owners of their values.
 struct Sized {
   std::vector<at::Tensor> alive;
   std::vector<SizedTensor> tensors;
@@ -32,10 +32,10 @@ struct Sized {
                          .code_plain = codes_plain(p, options),
                          .values = {static_cast<const std::byte*>(values.const_data_ptr()),
                                     static_cast<std::size_t>(values.nbytes())},
-                         .plan = [&p, &registry, own = BottleneckOptions(options)](
+                         .spec = [&p, &registry, own = BottleneckOptions(options)](
                                      const GNetOptions& gnet) mutable {
                            own.gnet = gnet;
-                           return plan_parameter(p, registry, own);
+                           return spec_of(p, registry, own);
                          }});
     }
   }
@@ -53,10 +53,10 @@ bool leaves_generator_open(const BottleneckOptions& options) {
          });
 }
 
-std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                           const BottleneckOptions& options) {
+std::int64_t expected_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
+                            const BottleneckOptions& options) {
   const Sized sized(tensors, registry, options);
-  return planned_bytes(sized.tensors, options.gnet, sized.file);
+  return expected_bytes(sized.tensors, options.gnet, sized.file);
 }
 
 BottleneckOptions options_for_size(const std::vector<NamedParameter>& tensors,

@@ -5,9 +5,9 @@
 
 namespace gbcompress {
 
-/// planned_bytes() of the file that these options make.
-std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                           const BottleneckOptions& options);
+/// expected_bytes() of the file that these options make.
+std::int64_t expected_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
+                            const BottleneckOptions& options);
 
 /// The options with g-nets of the size for a file of at most `max_bytes`.
 BottleneckOptions options_for_size(const std::vector<NamedParameter>& tensors,

@@ -156,12 +156,13 @@ class Given {
   at::Tensor require(const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {
     const auto found = values_.find(name);
     if (found == values_.end())
-      throw Error(Errc::kShapeMismatch, "the training state lacks " + printable(name) +
-                                            "; it was saved from another model or plan");
+      throw Error(Errc::kShapeMismatch,
+                  "the training state lacks " + printable(name) +
+                      "; it was saved from another model or with other g-nets");
     if (found->second.sizes() != sizes || found->second.scalar_type() != type)
       throw Error(Errc::kShapeMismatch, "the training state's " + printable(name) +
                                             " has another shape or type than here; it was saved "
-                                            "from another model or plan");
+                                            "from another model or with other g-nets");
     ++known_;
     return found->second;
   }

@@ -17,7 +17,7 @@ class Attempts {
 
   using State = std::vector<StateEntry>;
 
-  /// The bottleneck that an attempt begins with: planned, and as the resumed checkpoint has it.
+  /// The bottleneck that an attempt begins with, as the resumed checkpoint has it.
   /// @param fresh  if not null, becomes the state that a run begins with that is not resumed
   GenomicBottleneck begin(const BottleneckOptions& sized,
                           std::shared_ptr<const State>* fresh = nullptr);
@@ -44,7 +44,7 @@ class Attempts {
   CompressRun& call_;
 };
 
-/// The plan of g-nets whose file has that size; quantized parameters need none.
+/// Options of g-nets whose file has that size; quantized parameters need none.
 BottleneckOptions sized_to(const CompressRun& call, std::int64_t bytes);
 
 }  // namespace gbcompress

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bottleneck/internals.h"
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 
 namespace gbcompress {
 namespace {

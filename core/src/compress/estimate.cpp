@@ -1,6 +1,6 @@
 #include "compress/estimate.h"
 
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "compress/check_options.h"
 #include "compress/timing.h"
 

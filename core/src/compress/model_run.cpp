@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bottleneck/internals.h"
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "compress/notes.h"
 #include "compress/quality/above_chance.h"
 #include "compress/quality/losses.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "bottleneck/sized_gnets.h"
 #include "compress/check_options.h"
 #include "compress/compress_run.h"
@@ -19,7 +19,7 @@ namespace {
 /// Width of the hidden layer of g-nets beside quantized weights, where the user named none.
 constexpr std::int64_t kPriorHidden = 12;
 /// Weights for each g-net parameter while the target size is not known.
-constexpr double kUnplannedRatio = 10;
+constexpr double kUnsizedRatio = 10;
 /// Attempts of a search for lambda, and those of a model whose attempt costs less than
 /// kCheapAttempt multiply-adds.
 constexpr std::int64_t kAttempts = 4, kCheapAttempts = 6;
@@ -149,7 +149,7 @@ void quantize_plain(BottleneckOptions& to, const Model& model, const Registry& r
   sized.gnet.ratio = kSomeRatio;
   std::vector<LayerRule> rules;
   for (const NamedParameter& p : model.tensors())
-    if (codes_plain(p, to) && !plan_parameter(p, registry, sized))
+    if (codes_plain(p, to) && !spec_of(p, registry, sized))
       rules.push_back({.match = p.info.name, .mode = WeightMode::kQuantized});
   to.layers.insert(to.layers.begin(), rules.begin(), rules.end());
 }
@@ -164,9 +164,9 @@ void take_recipe(CompressRun& call, double ratio) {
       to.gnet, choose.generator && !options.hidden_given && leaves_generator_open(to), ratio);
   const std::vector<std::int64_t> hidden = to.gnet.hidden;
   to.gnet = recipe.gnet;
-  // Until the planner sets it: a run is timed before.
+  // Until the recipe sets it: a run is timed before.
   if (is_product(to.gnet.generator) && to.gnet.rank == 0)
-    to.gnet.ratio = ratio > 0 ? ratio : kUnplannedRatio;
+    to.gnet.ratio = ratio > 0 ? ratio : kUnsizedRatio;
   if (options.hidden_given) to.gnet.hidden = hidden;
   if (choose.gnet_lr) to.gnet_optimizer.lr = recipe.lr;
   if (choose.gnet_decay) to.gnet_optimizer.weight_decay = recipe.weight_decay;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "gbcompress/atomic_file.h"
 #include "gbcompress/error.h"
 

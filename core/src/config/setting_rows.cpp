@@ -103,7 +103,7 @@ SettingRow<S> mode_row() {
 
 std::vector<SettingRow<S>> gnet_rows() {
   auto hidden = widths_row<S>(
-      "gnet.hidden", "Widths of the hidden layers; unset, the planner chooses them for the target",
+      "gnet.hidden", "Widths of the hidden layers; unset, the recipe chooses them for the target",
       GBC_FIELD(compress.bottleneck.gnet.hidden));
   hidden.get = [plain = hidden.get](const S& settings) {
     return settings.compress.hidden_given ? plain(settings) : SettingValue();
@@ -116,7 +116,7 @@ std::vector<SettingRow<S>> gnet_rows() {
   return {
       integer_row<S>(
           "gnet.tile_weights", 1, std::int64_t{1} << 28,
-          "Weights of one tile; with a target size the planner chooses the tiles, unless a "
+          "Weights of one tile; with a target size the recipe chooses the tiles, unless a "
           "[[layer]] rule fixes them",
           GBC_FIELD(compress.bottleneck.gnet.tile_weights)),
       hidden,

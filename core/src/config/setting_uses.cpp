@@ -55,7 +55,7 @@ Reason reason_gnets(const CompressOptions&, const Work& work) {
 Reason reason_tiles(const CompressOptions& o, const Work& work) {
   if (!work.gnets) return kNoGNets;
   return unless(!o.target.ratio && !o.target.max_bytes && !o.target.bits,
-                "the planner chooses the tiles for the target size; a [[layer]] rule with "
+                "the recipe chooses the tiles for the target size; a [[layer]] rule with "
                 "tile_weights fixes them");
 }
 Reason reason_trains(const CompressOptions&, const Work& work) {

@@ -8,15 +8,15 @@
 
 namespace gbcompress {
 
-std::string bank_key(const GNetPlan& plan) {
-  const MatrixSides sides = matrix_sides(plan.shape, plan.view);
+std::string bank_key(const GNetSpec& spec) {
+  const MatrixSides sides = matrix_sides(spec.shape, spec.view);
   std::ostringstream key;
-  key << generator_name(plan.generator) << plan.rank << '|' << plan.tile_rows << 'x'
-      << plan.tile_cols;
+  key << generator_name(spec.generator) << spec.rank << '|' << spec.tile_rows << 'x'
+      << spec.tile_cols;
   for (std::size_t k = 0; k < sides.kernel_dims.size(); ++k)
-    key << 'x' << sides.kernel_dims[k] << code_text(plan.kernel_codes[k]);
-  key << '|' << code_text(plan.row_code) << '|' << code_text(plan.col_code);
-  for (std::int64_t width : plan.hidden) key << '-' << width;
+    key << 'x' << sides.kernel_dims[k] << code_text(spec.kernel_codes[k]);
+  key << '|' << code_text(spec.row_code) << '|' << code_text(spec.col_code);
+  for (std::int64_t width : spec.hidden) key << '-' << width;
   return key.str();
 }
 

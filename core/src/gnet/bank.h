@@ -10,8 +10,8 @@
 
 namespace gbcompress {
 
-/// What makes two plans' g-nets equal in shape: same codes, tile, kernel and widths.
-std::string bank_key(const GNetPlan& plan);
+/// What makes two specifications' g-nets equal in shape: same codes, tile, kernel and widths.
+std::string bank_key(const GNetSpec& spec);
 
 /// A row of g-nets `[tiles, parameters]` inside the buffer that all banks share.
 struct Bank {

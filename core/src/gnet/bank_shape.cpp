@@ -21,20 +21,20 @@ std::int64_t BankShape::col_latents() const noexcept {
   return blocks[2 * hidden.size() + (codes.rows.trained ? 3 : 2)].first;
 }
 
-BankShape bank_shape(const GNetPlan& plan) {
-  validate(plan);
-  const MatrixSides sides = matrix_sides(plan.shape, plan.view);
-  BankShape shape{.generator = plan.generator,
+BankShape bank_shape(const GNetSpec& spec) {
+  validate(spec);
+  const MatrixSides sides = matrix_sides(spec.shape, spec.view);
+  BankShape shape{.generator = spec.generator,
                   .codes = {},
-                  .tile_rows = plan.tile_rows,
-                  .tile_cols = plan.tile_cols,
+                  .tile_rows = spec.tile_rows,
+                  .tile_cols = spec.tile_cols,
                   .kernel = sides.kernel,
-                  .hidden = plan.hidden,
-                  .rank = plan.rank,
-                  .blocks = gnet_blocks(plan)};
-  if (!is_product(plan.generator))
-    shape.codes = encode_tile(plan.row_code, plan.tile_rows, plan.col_code, plan.tile_cols,
-                              plan.kernel_codes, sides.kernel_dims);
+                  .hidden = spec.hidden,
+                  .rank = spec.rank,
+                  .blocks = gnet_blocks(spec)};
+  if (!is_product(spec.generator))
+    shape.codes = encode_tile(spec.row_code, spec.tile_rows, spec.col_code, spec.tile_cols,
+                              spec.kernel_codes, sides.kernel_dims);
   return shape;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Where a plan's tiles lie.
+/// Where a specification's tiles lie.
 
 #include <vector>
 
@@ -7,12 +7,12 @@
 
 namespace gbcompress {
 
-/// What multiplies the gradient of a plan's weights on its way to the g-nets: the output scale over
-/// the positions of a tile and the variance of the weights, as in torchGB.
-inline float gradient_scale(const GNetPlan& plan) {
-  const double std = plan.output_scale / 2;
-  return static_cast<float>(plan.output_scale /
-                            (static_cast<double>(plan.grid().positions()) * std * std));
+/// What multiplies the gradient of a specification's weights on its way to the g-nets: the output
+/// scale over the positions of a tile and the variance of the weights, as in torchGB.
+inline float gradient_scale(const GNetSpec& spec) {
+  const double std = spec.output_scale / 2;
+  return static_cast<float>(spec.output_scale /
+                            (static_cast<double>(spec.grid().positions()) * std * std));
 }
 
 /// Appends the memory of every tile of `grid` to `tiles`.

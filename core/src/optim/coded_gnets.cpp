@@ -21,19 +21,19 @@ std::string block_name(const std::string& name, std::size_t block) {
 
 }  // namespace
 
-CodedGnets::CodedGnets(const GNetPlan& plan, const std::string& name, std::uint64_t seed,
+CodedGnets::CodedGnets(const GNetSpec& spec, const std::string& name, std::uint64_t seed,
                        const AdamWOptions& optimizer, double step_speed)
-    : gnets_(plan, name, seed, optimizer, GradientScale::kLoss),
+    : gnets_(spec, name, seed, optimizer, GradientScale::kLoss),
       name_(name),
       seed_(seed),
       optimizer_(optimizer),
       weight_decay_(optimizer.weight_decay),
       speed_(step_speed) {
   optimizer_.weight_decay = 0;
-  const std::vector<IntegerGrid> grids = theta_grids(plan);
-  const auto tiles = static_cast<std::size_t>(plan.grid().tiles());
+  const std::vector<IntegerGrid> grids = theta_grids(spec);
+  const auto tiles = static_cast<std::size_t>(spec.grid().tiles());
   std::size_t first = 0;
-  for (const ParameterBlock& each : gnet_blocks(plan)) {
+  for (const ParameterBlock& each : gnet_blocks(spec)) {
     const auto columns = static_cast<std::size_t>(each.count);
     blocks_.push_back({static_cast<std::size_t>(each.first), columns, first, tiles * columns,
                        grids[blocks_.size()], std::nullopt});
@@ -222,16 +222,16 @@ CodedTheta CodedGnets::coded() const {
     const std::vector<std::int32_t> own = blocks_[b].chosen ? *blocks_[b].chosen : nearest(b);
     all.insert(all.end(), own.begin(), own.end());
   }
-  result.integers = from_blocks(plan(), all);
+  result.integers = from_blocks(spec(), all);
   return result;
 }
 
 void CodedGnets::restore(std::span<const float> theta, float output_scale,
                          const std::vector<int>& theta_steps) {
   if (!theta_steps.empty() && theta_steps.size() != blocks_.size())
-    throw Error(Errc::kShapeMismatch, "the steps of " + printable(name_) + " are " +
-                                          std::to_string(theta_steps.size()) + "; the plan has " +
-                                          std::to_string(blocks_.size()) + " blocks");
+    throw Error(Errc::kShapeMismatch,
+                "the steps of " + printable(name_) + " are " + std::to_string(theta_steps.size()) +
+                    "; the specification has " + std::to_string(blocks_.size()) + " blocks");
   gnets_.restore(theta, output_scale);
   take();
   for (std::size_t b = 0; b < blocks_.size(); ++b) {

@@ -20,14 +20,14 @@ namespace GBC_INTERNAL gbcompress {
 /// tensor. [not thread-safe]
 class CodedGnets {
  public:
-  /// Initialized g-nets of that plan; a step for each block of gnet_blocks(), at first a fifth of
-  /// the deviation of its values.
+  /// Initialized g-nets of that specification; a step for each block of gnet_blocks(), at first a
+  /// fifth of the deviation of its values.
   /// @param step_speed  BottleneckOptions::step_speed
   /// @throws Error(kUsage) for an option out of range; as validate()
-  CodedGnets(const GNetPlan& plan, const std::string& name, std::uint64_t seed,
+  CodedGnets(const GNetSpec& spec, const std::string& name, std::uint64_t seed,
              const AdamWOptions& optimizer, double step_speed = 3);
 
-  const GNetPlan& plan() const noexcept { return gnets_.plan(); }
+  const GNetSpec& spec() const noexcept { return gnets_.spec(); }
   std::int64_t steps() const noexcept { return steps_; }
   std::int64_t floats(TileLayout layout) const { return gnets_.floats(layout); }
   /// Parameters of the g-nets as they are rounded, [tiles, parameters].

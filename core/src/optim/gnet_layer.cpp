@@ -16,24 +16,24 @@ constexpr std::int64_t kThreadValues = std::int64_t{1} << 15;
 
 void check_size(const std::string& name, const char* what, std::size_t size, std::int64_t floats) {
   if (static_cast<std::int64_t>(size) != floats)
-    throw Error(Errc::kShapeMismatch, std::string(what) + " of " + printable(name) + " have " +
-                                          std::to_string(size) + " elements; the plan needs " +
-                                          std::to_string(floats));
+    throw Error(Errc::kShapeMismatch,
+                std::string(what) + " of " + printable(name) + " have " + std::to_string(size) +
+                    " elements; the specification needs " + std::to_string(floats));
 }
 
 }  // namespace
 
-GnetLayer::GnetLayer(GNetPlan plan, std::string name, std::uint64_t seed,
+GnetLayer::GnetLayer(GNetSpec spec, std::string name, std::uint64_t seed,
                      const AdamWOptions& optimizer, GradientScale scale)
-    : plan_(std::move(plan)),
+    : spec_(std::move(spec)),
       name_(std::move(name)),
       seed_(seed),
       optimizer_(optimizer),
       scale_(scale),
-      shape_(bank_shape(plan_)),
-      grid_(plan_.grid()) {
+      shape_(bank_shape(spec_)),
+      grid_(spec_.grid()) {
   check_optimizer(optimizer_);
-  const auto count = static_cast<std::size_t>(plan_parameters(plan_));
+  const auto count = static_cast<std::size_t>(spec_parameters(spec_));
   theta_.resize(count);
   gradient_.resize(count);
   initialise_gnets(shape_, seed_, name_, theta_);
@@ -49,10 +49,10 @@ void GnetLayer::predict(const TileKernel& kernel, std::span<float> to, TileLayou
                         std::optional<std::uint64_t> noise) {
   check_size(name_, "the weights", to.size(), floats(layout));
   noise_.reset();
-  if (noise && plan_.generator == Generator::kStochastic)
+  if (noise && spec_.generator == Generator::kStochastic)
     noise_.emplace(seed_, "weights", name_, *noise);
   std::vector<TileTarget> tiles;
-  append_tiles(tiles, grid_, to.data(), layout == TileLayout::kTiles, plan_.output_scale,
+  append_tiles(tiles, grid_, to.data(), layout == TileLayout::kTiles, spec_.output_scale,
                noise_ ? &*noise_ : nullptr);
   kernel.forward(shape_, theta_, tiles);
 }
@@ -61,7 +61,7 @@ void GnetLayer::backward(const TileKernel& kernel, std::span<const float> from, 
                          float factor) {
   check_size(name_, "the gradients", from.size(), floats(layout));
   std::vector<TileSource> tiles;
-  const float scale = scale_ == GradientScale::kLoss ? plan_.output_scale : gradient_scale(plan_);
+  const float scale = scale_ == GradientScale::kLoss ? spec_.output_scale : gradient_scale(spec_);
   append_tiles(tiles, grid_, from.data(), layout == TileLayout::kTiles, scale * factor,
                noise_ ? &*noise_ : nullptr);
   kernel.backward(shape_, theta_, tiles, gradient_);
@@ -97,7 +97,7 @@ void GnetLayer::step(double lr_factor, const RangeRunner& run) {
 void GnetLayer::restore(std::span<const float> theta, float output_scale) {
   check_size(name_, "the g-net parameters", theta.size(), static_cast<std::int64_t>(theta_.size()));
   std::copy(theta.begin(), theta.end(), theta_.begin());
-  plan_.output_scale = output_scale;
+  spec_.output_scale = output_scale;
   first_.clear();
   second_.clear();
   steps_ = 0;

@@ -17,7 +17,7 @@ namespace GBC_INTERNAL gbcompress {
 
 /// What the memory of weights, or of their gradients, holds.
 enum class TileLayout : std::uint8_t {
-  kTensor,  ///< the tensor of the plan, contiguous
+  kTensor,  ///< the tensor of the specification, contiguous
   kTiles,   ///< its tiles one after another, [tiles, tile_rows, tile_cols, kernel], none cropped
 };
 
@@ -31,13 +31,13 @@ enum class GradientScale : std::uint8_t {
 /// values, gradient scale and optimizer. [not thread-safe]
 class GnetLayer {
  public:
-  /// Initialized g-nets of that plan.
+  /// Initialized g-nets of that specification.
   /// @param name  of the tensor; first values and noise depend on it and on the seed
   /// @throws Error(kUsage) for an option out of range; as validate()
-  GnetLayer(GNetPlan plan, std::string name, std::uint64_t seed, const AdamWOptions& optimizer,
+  GnetLayer(GNetSpec spec, std::string name, std::uint64_t seed, const AdamWOptions& optimizer,
             GradientScale scale = GradientScale::kTorchGb);
 
-  const GNetPlan& plan() const noexcept { return plan_; }
+  const GNetSpec& spec() const noexcept { return spec_; }
   const BankShape& shape() const noexcept { return shape_; }
   /// Parameters of all g-nets, [tiles, shape().parameters()].
   std::span<float> theta() noexcept { return theta_; }
@@ -75,7 +75,7 @@ class GnetLayer {
                        std::int64_t steps);
 
  private:
-  GNetPlan plan_;
+  GNetSpec spec_;
   std::string name_;
   std::uint64_t seed_;
   AdamWOptions optimizer_;

@@ -41,19 +41,19 @@ std::vector<float> uniform(std::size_t count, const RandomStream& noise) {
   return values;
 }
 
-void add_gnets(ArtifactWriter& writer, const ParameterInfo& info, const GNetPlan& plan,
+void add_gnets(ArtifactWriter& writer, const ParameterInfo& info, const GNetSpec& spec,
                Coding coding, const RandomStream& noise) {
-  const auto count = static_cast<std::size_t>(plan_parameters(plan));
+  const auto count = static_cast<std::size_t>(spec_parameters(spec));
   if (coding == Coding::kCoded) {
-    CodedTheta integers{std::vector<int>(gnet_blocks(plan).size()), {}};
-    const std::int32_t range = is_product(plan.generator) ? kCodedProductRange : kCodedRange;
+    CodedTheta integers{std::vector<int>(gnet_blocks(spec).size()), {}};
+    const std::int32_t range = is_product(spec.generator) ? kCodedProductRange : kCodedRange;
     for (std::size_t i = 0; i < count; ++i)
       integers.integers.push_back(
           static_cast<std::int32_t>(noise.bits(i) % static_cast<std::uint32_t>(range)) - range / 2);
-    writer.add_generated_coded(info.name, info.dtype, info.shape, plan, std::move(integers));
+    writer.add_generated_coded(info.name, info.dtype, info.shape, spec, std::move(integers));
     return;
   }
-  writer.add_generated(info.name, info.dtype, info.shape, plan, coding, uniform(count, noise));
+  writer.add_generated(info.name, info.dtype, info.shape, spec, coding, uniform(count, noise));
 }
 
 void add_integers(ArtifactWriter& writer, const ParameterInfo& info, const RandomStream& noise) {
@@ -72,8 +72,8 @@ void add_tensor(ArtifactWriter& writer, const SizedTensor& tensor, const GNetOpt
     writer.add_tied(info.name, tensor.tied_to);
     return;
   }
-  if (const auto plan = tensor.plan ? tensor.plan(gnet) : std::nullopt) {
-    add_gnets(writer, info, *plan, coding, noise);
+  if (const auto spec = tensor.spec ? tensor.spec(gnet) : std::nullopt) {
+    add_gnets(writer, info, *spec, coding, noise);
     return;
   }
   if (tensor.quantized) {
@@ -82,7 +82,7 @@ void add_tensor(ArtifactWriter& writer, const SizedTensor& tensor, const GNetOpt
   }
   if (tensor.code_plain && short_floats(info, tensor.values)) {
     // Other values than the tensor's, which are no longer those when the file is written: every
-    // rank plans the same.
+    // rank makes the same specifications.
     const std::vector<float> values = uniform(tensor.values.size() / sizeof(float), noise);
     writer.add_coded(info.name, info.dtype, info.shape,
                      *short_floats(info, std::as_bytes(std::span(values))));
@@ -109,8 +109,8 @@ GNetRecipe gnet_recipe(const GNetOptions& given, bool chooses, double target_rat
   return recipe;
 }
 
-std::int64_t planned_bytes(const std::vector<SizedTensor>& tensors, const GNetOptions& gnet,
-                           const SizedFile& file) {
+std::int64_t expected_bytes(const std::vector<SizedTensor>& tensors, const GNetOptions& gnet,
+                            const SizedFile& file) {
   ArtifactWriter writer(file.arch, file.settings);
   const RandomStream noise(0, "planned_bytes");
   for (const SizedTensor& tensor : tensors) add_tensor(writer, tensor, gnet, file.coding, noise);
@@ -122,9 +122,9 @@ SizedGNets gnets_for_size(const std::vector<SizedTensor>& tensors, const GNetOpt
   SizedGNets sized{.gnet = gnet};
   const auto bytes_at = [&](double ratio) {
     sized.gnet.ratio = ratio;
-    sized.planned_bytes = planned_bytes(tensors, sized.gnet, file);
-    sized.fits = sized.planned_bytes <= max_bytes;
-    return sized.planned_bytes;
+    sized.expected_bytes = expected_bytes(tensors, sized.gnet, file);
+    sized.fits = sized.expected_bytes <= max_bytes;
+    return sized.expected_bytes;
   };
   // Weights per g-net parameter: from barely worth it to a g-net for a whole large layer. The size
   // falls with the ratio but for the small steps of the tile sides.

@@ -23,18 +23,19 @@ void check_tiles(const TileGrid& grid, const at::Tensor& tiles) {
                                             grid.kernel()};
   if (tiles.sizes().vec() != wanted)
     throw Error(Errc::kShapeMismatch, "the tiles have shape " + shape_text(tiles.sizes()) +
-                                          ", the plan needs " + shape_text(wanted));
+                                          ", the specification needs " + shape_text(wanted));
 }
 
-void check_plan(const PluginCall& call, const GNetPlan& plan, const GNetType& type,
+void check_spec(const PluginCall& call, const GNetSpec& spec, const GNetType& type,
                 const ParameterInfo& parameter) {
   try {
-    validate(plan);
+    validate(spec);
   } catch (const Error& error) {
-    plugin_failed(call, std::string("returned a plan that cannot be used: ") + error.what());
+    plugin_failed(call,
+                  std::string("returned a specification that cannot be used: ") + error.what());
   }
-  if (plan.shape != parameter.shape && !type.supports("custom-build"))
-    plugin_failed(call, "returned a plan of shape " + shape_text(plan.shape) +
+  if (spec.shape != parameter.shape && !type.supports("custom-build"))
+    plugin_failed(call, "returned a specification of shape " + shape_text(spec.shape) +
                             " for a parameter of shape " + shape_text(parameter.shape) +
                             ", which only a type that supports custom-build may do");
 }
@@ -75,24 +76,24 @@ GNetType::~GNetType() = default;
 
 int GNetType::supports(std::string_view) const noexcept { return 0; }
 
-std::optional<GNetPlan> GNetType::plan(const ParameterInfo& parameter,
+std::optional<GNetSpec> GNetType::spec(const ParameterInfo& parameter,
                                        const GNetOptions& options) const {
   const PluginCall call{origin_, "layer type",   id(),
                         "init",  parameter.name, PassedErrors::kOfRequest};
-  auto result = call_plugin(call, [&] { return plan_impl(parameter, options); });
+  auto result = call_plugin(call, [&] { return spec_impl(parameter, options); });
   if (!result) return std::nullopt;
   result->type_id = id();
   result->type_revision = revision();
-  check_plan(call, *result, *this, parameter);
+  check_spec(call, *result, *this, parameter);
   return result;
 }
 
-at::Tensor GNetType::build(const GNetPlan& plan, const at::Tensor& tiles,
+at::Tensor GNetType::build(const GNetSpec& spec, const at::Tensor& tiles,
                            const std::vector<std::int64_t>& shape, const std::string& name) const {
-  check_tiles(plan.grid(), tiles);
+  check_tiles(spec.grid(), tiles);
   const PluginCall call{origin_, "layer type", id(), "build", name};
   const std::int64_t version = version_of(tiles);
-  at::Tensor result = call_plugin(call, [&] { return build_impl(plan, tiles); });
+  at::Tensor result = call_plugin(call, [&] { return build_impl(spec, tiles); });
   if (version_of(tiles) != version)
     plugin_failed(call, "changed its tiles, which it may only read");
   check_built(call, result, tiles, shape);
@@ -110,14 +111,14 @@ at::Tensor GNetType::build_gradient(const at::Tensor& built, const at::Tensor& t
   return result;
 }
 
-at::Tensor GNetType::build_impl(const GNetPlan& plan, const at::Tensor& tiles) const {
-  return place_tiles(plan, tiles);
+at::Tensor GNetType::build_impl(const GNetSpec& spec, const at::Tensor& tiles) const {
+  return place_tiles(spec, tiles);
 }
 
-at::Tensor place_tiles(const GNetPlan& plan, const at::Tensor& tiles) {
-  const TileGrid grid = plan.grid();
+at::Tensor place_tiles(const GNetSpec& spec, const at::Tensor& tiles) {
+  const TileGrid grid = spec.grid();
   check_tiles(grid, tiles);
-  const std::int64_t row_splits = plan.view.row_splits, col_splits = plan.view.col_splits;
+  const std::int64_t row_splits = spec.view.row_splits, col_splits = spec.view.col_splits;
   const std::int64_t tile_rows = grid.tile_rows(), tile_cols = grid.tile_cols();
   const std::int64_t grid_rows = (grid.rows() + tile_rows - 1) / tile_rows;
   const std::int64_t grid_cols = (grid.cols() + tile_cols - 1) / tile_cols;
@@ -134,8 +135,8 @@ at::Tensor place_tiles(const GNetPlan& plan, const at::Tensor& tiles) {
           .narrow(1, 0, grid.rows())
           .narrow(3, 0, grid.cols())
           .reshape({row_splits * grid.rows(), col_splits * grid.cols(), grid.kernel()});
-  if (plan.view.col_dim == 0) rows = rows.transpose(0, 1);
-  return rows.reshape(plan.shape).contiguous();
+  if (spec.view.col_dim == 0) rows = rows.transpose(0, 1);
+  return rows.reshape(spec.shape).contiguous();
 }
 
 }  // namespace gbcompress

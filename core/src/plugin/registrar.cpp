@@ -12,7 +12,7 @@ namespace {
 /// A layer type made of two callables.
 class FunctionType final : public GNetType {
  public:
-  FunctionType(GNetTypeInfo info, PlanFunction init, BuildFunction build)
+  FunctionType(GNetTypeInfo info, SpecFunction init, BuildFunction build)
       : info_(std::move(info)), init_(std::move(init)), build_(std::move(build)) {}
 
   std::string_view id() const noexcept override { return info_.id; }
@@ -23,16 +23,16 @@ class FunctionType final : public GNetType {
   }
 
  private:
-  std::optional<GNetPlan> plan_impl(const ParameterInfo& parameter,
+  std::optional<GNetSpec> spec_impl(const ParameterInfo& parameter,
                                     const GNetOptions& options) const override {
     return init_(parameter, options);
   }
-  at::Tensor build_impl(const GNetPlan& plan, const at::Tensor& tiles) const override {
-    return build_ ? build_(plan, tiles) : place_tiles(plan, tiles);
+  at::Tensor build_impl(const GNetSpec& spec, const at::Tensor& tiles) const override {
+    return build_ ? build_(spec, tiles) : place_tiles(spec, tiles);
   }
 
   GNetTypeInfo info_;
-  PlanFunction init_;
+  SpecFunction init_;
   BuildFunction build_;
 };
 
@@ -40,13 +40,13 @@ class FunctionType final : public GNetType {
 
 Registrar::~Registrar() = default;
 
-void Registrar::register_gnet_type(GNetTypeInfo info, PlanFunction init, BuildFunction build) {
+void Registrar::register_gnet_type(GNetTypeInfo info, SpecFunction init, BuildFunction build) {
   if (!init) throw Error(Errc::kPluginRefused, "layer type " + info.id + " has no init function");
   register_gnet_type(
       std::make_unique<FunctionType>(std::move(info), std::move(init), std::move(build)));
 }
 
-void Registrar::register_gnet_type(const char* module, PlanFunction init, BuildFunction build) {
+void Registrar::register_gnet_type(const char* module, SpecFunction init, BuildFunction build) {
   std::string id = module;
   for (char& c : id)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "base/file.h"
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "compress/check_options.h"
 #include "gbcompress/error.h"
 #include "model/model_snapshot.h"

@@ -147,7 +147,7 @@ void check_readable(const gbz_file& file, std::size_t tensor) {
   if (!entry) throw Error(Errc::kUsage, "there is no tensor " + std::to_string(tensor));
   if (entry->kind == TensorKind::kTied)
     entry = tensor_of(&file, file.contents->places.at(entry->tied_to));
-  if (gbcompress::has_plan(entry->kind)) gbcompress::place_only(*entry);
+  if (gbcompress::has_spec(entry->kind)) gbcompress::place_only(*entry);
   if (file.contents->reader.draft()) return;  // which is the base
   gbcompress::for_bases(*entry, [&](std::size_t base) {
     if (!file.bases[base])
@@ -217,7 +217,8 @@ gbz_status gbz_open(const void* bytes, size_t size, const gbz_options* options, 
   gbz_status status = gbz::run(made->arena, error, [&] {
     gbz::open(*made, {static_cast<const std::byte*>(bytes), size}, given);
   });
-  // What is wrong with a plan is told as of any plan; that of a file is not the caller's.
+  // What is wrong with a specification is told as of any specification; that of a file is not the
+  // caller's.
   if (status == GBZ_USAGE || status == GBZ_SHAPE_MISMATCH) {
     status = GBZ_CORRUPT;
     if (error) error->status = status;

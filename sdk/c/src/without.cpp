@@ -2,7 +2,7 @@
 // sentence.
 #include <zstd.h>
 
-#include "artifact/header/plan_fields.h"
+#include "artifact/header/spec_fields.h"
 #include "artifact/integers/integers.h"
 #include "artifact/pieces.h"
 #include "artifact/sections/blocks.h"
@@ -92,13 +92,13 @@ namespace gbcompress {
 
 // The header is refused, so that the others are never called.
 static const char kNoGnets[] = "the file has g-nets, which this build of libgbz leaves out";
-PlanFields read_plan(CborReader&) { refuse(kNoGnets); }
-GNetPlan complete_plan(PlanFields, const std::vector<std::int64_t>&) { refuse(kNoGnets); }
-std::vector<ParameterBlock> gnet_blocks(const GNetPlan&) { refuse(kNoGnets); }
-std::int64_t gnet_inputs(const GNetPlan&) { refuse(kNoGnets); }
-std::int64_t gnet_parameters(const GNetPlan&) { refuse(kNoGnets); }
-std::int64_t plan_parameters(const GNetPlan&) { refuse(kNoGnets); }
-BankShape bank_shape(const GNetPlan&) { refuse(kNoGnets); }
+SpecFields read_spec(CborReader&) { refuse(kNoGnets); }
+GNetSpec complete_spec(SpecFields, const std::vector<std::int64_t>&) { refuse(kNoGnets); }
+std::vector<ParameterBlock> gnet_blocks(const GNetSpec&) { refuse(kNoGnets); }
+std::int64_t gnet_inputs(const GNetSpec&) { refuse(kNoGnets); }
+std::int64_t gnet_parameters(const GNetSpec&) { refuse(kNoGnets); }
+std::int64_t spec_parameters(const GNetSpec&) { refuse(kNoGnets); }
+BankShape bank_shape(const GNetSpec&) { refuse(kNoGnets); }
 TileGrid::TileGrid(std::vector<std::int64_t>, MatrixView, std::int64_t, std::int64_t) {
   refuse(kNoGnets);
 }

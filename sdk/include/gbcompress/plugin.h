@@ -3,7 +3,7 @@
 ///
 ///   #include <gbcompress/plugin.h>
 ///   GBC_PLUGIN("row", "0.1.0", [](gbcompress::Registrar& r) {
-///     r.register_gnet_type("Row", &plan_row, &build_row);
+///     r.register_gnet_type("Row", &spec_row, &build_row);
 ///   })
 ///
 /// No exception leaves the function, and nothing is registered by static constructors. The host

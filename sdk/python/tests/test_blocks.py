@@ -93,7 +93,7 @@ def test_a_killed_run_resumes(trained: Any, tmp_path: Path, monkeypatch: pytest.
     def dies(*args: Any, **kwargs: Any) -> Any:
         nonlocal saves
         saves += 1
-        if saves == 5:  # the plan, what is before the blocks, two uses of the first block
+        if saves == 5:  # the allocation, what is before the blocks, two uses of the first block
             raise KeyboardInterrupt
         return save(*args, **kwargs)
 

@@ -54,7 +54,7 @@ def test_gradients_are_those_of_finite_differences(settings: dict[str, Any]) -> 
     target = torch.randn(33, 40, generator=torch.Generator().manual_seed(1))
     # Away from the first values, whose biases of 0 put kinks of ReLU where the differences are taken.
     theta = np.random.default_rng(2).normal(0, 0.4, core.theta().size).astype(np.float32)
-    core.restore(theta, layer.planned.plan.output_scale)
+    core.restore(theta, layer.generated.spec.output_scale)
 
     def loss() -> torch.Tensor:
         gnets.predict_weights()
@@ -64,9 +64,9 @@ def test_gradients_are_those_of_finite_differences(settings: dict[str, Any]) -> 
     loss().backward()
     gnets.backward()
     gradient = core.gradient()
-    scale = layer.planned.plan.output_scale
+    scale = layer.generated.spec.output_scale
     # torchGB's factor: 1 over the positions of a tile and the variance of the weights.
-    factor = layer.planned.plan.tile_rows * layer.planned.plan.tile_cols * (scale / 2) ** 2
+    factor = layer.generated.spec.tile_rows * layer.generated.spec.tile_cols * (scale / 2) ** 2
     places = np.arange(0, theta.size, max(theta.size // 60, 1))
     slopes = []
     for i in places:
@@ -154,7 +154,7 @@ def test_layers_choose_types_generators_and_plain() -> None:
         hidden=4,
         layers={"0.*": {"type": "embedding"}, "1.*": {"type": "plain"}, "2.*": {"generator": "xox", "rank": 2}},
     )
-    assert [(layer.name, layer.planned.plan.type_id, layer.planned.plan.generator) for layer in gnets._layers] == [
+    assert [(layer.name, layer.generated.spec.type_id, layer.generated.spec.generator) for layer in gnets._layers] == [
         ("0.weight", "embedding", "gnet"),
         ("2.weight", "linear", "xox"),
         ("3.weight_ih_l0", "recurrent", "gnet"),
@@ -199,19 +199,19 @@ class Mirror(nn.Module):
         self.weight = nn.Parameter(torch.randn(48, 40))
 
 
-def plan_half(parameter: gbc.ParameterInfo, options: gbc.GNetOptions) -> gbc.GNetPlan | None:
-    return gbc.make_plan(parameter, options, shape=[parameter.shape[0] // 2, parameter.shape[1]])
+def spec_of_half(parameter: gbc.ParameterInfo, options: gbc.GNetOptions) -> gbc.GNetSpec | None:
+    return gbc.make_spec(parameter, options, shape=[parameter.shape[0] // 2, parameter.shape[1]])
 
 
-def build_half(plan: gbc.GNetPlan, tiles: torch.Tensor) -> torch.Tensor:
+def build_half(spec: gbc.GNetSpec, tiles: torch.Tensor) -> torch.Tensor:
     return tiles[0, :, :, 0].repeat(2, 1)
 
 
 def test_registered_types_are_built_and_trained() -> None:
-    gbc.register_gnet_type(Mirror, plan_half, build_half)
+    gbc.register_gnet_type(Mirror, spec_of_half, build_half)
     model = Mirror()
     gnets = gbc.GenomicBottleneck(model, hidden=8)
-    assert gnets._layers[0].planned.plan.type_id == "mirror"
+    assert gnets._layers[0].generated.spec.type_id == "mirror"
     losses = []
     target = torch.randn(24, 40).repeat(2, 1)
     for _ in range(30):
@@ -234,13 +234,13 @@ def _raise(*_: Any) -> Any:
     ("init", "build", "words"),
     [
         (_raise, build_half, "layer type mirror, tensor weight: init raised KeyError: 'nothing there'"),
-        (lambda *_: 5, build_half, "layer type mirror, tensor weight: init returned an int; return make_plan"),
-        (plan_half, None, r"init returned a plan of shape \[24, 40\] for a parameter of shape \[48, 40\]"),
-        (plan_half, _raise, "layer type mirror, tensor weight: build raised KeyError: 'nothing there'"),
-        (plan_half, lambda p, t: t, r"build returned shape \[1, 24, 40, 1\], the parameter has shape \[48, 40\]"),
-        (plan_half, lambda p, t: None, "build returned None, not a tensor"),
-        (plan_half, lambda p, t: build_half(p, t).double(), "build returned torch.float64 on cpu"),
-        (plan_half, lambda p, t: build_half(p, t).detach(), "does not follow from its tiles"),
+        (lambda *_: 5, build_half, "layer type mirror, tensor weight: init returned an int; return make_spec"),
+        (spec_of_half, None, r"init returned a specification of shape \[24, 40\] for a parameter of shape \[48, 40\]"),
+        (spec_of_half, _raise, "layer type mirror, tensor weight: build raised KeyError: 'nothing there'"),
+        (spec_of_half, lambda p, t: t, r"build returned shape \[1, 24, 40, 1\], the parameter has shape \[48, 40\]"),
+        (spec_of_half, lambda p, t: None, "build returned None, not a tensor"),
+        (spec_of_half, lambda p, t: build_half(p, t).double(), "build returned torch.float64 on cpu"),
+        (spec_of_half, lambda p, t: build_half(p, t).detach(), "does not follow from its tiles"),
     ],
 )
 def test_registered_types_that_fail_are_named(init: Callable[..., Any], build: Any, words: str) -> None:
@@ -252,11 +252,11 @@ def test_registered_types_that_fail_are_named(init: Callable[..., Any], build: A
 
 def test_registering_is_checked() -> None:
     with pytest.raises(gbc.UsageError, match="module_class must be a class of torch.nn.Module, got a torch module"):
-        gbc.register_gnet_type(Mirror(), plan_half)  # type: ignore[arg-type]
+        gbc.register_gnet_type(Mirror(), spec_of_half)  # type: ignore[arg-type]
     with pytest.raises(gbc.UsageError, match="init must be a function, got None"):
         gbc.register_gnet_type(Mirror, None)  # type: ignore[arg-type]
     with pytest.raises(gbc.UsageError, match="layer type linear without a build of its own; give another type_id"):
-        gbc.register_gnet_type(nn.Linear, plan_half, build_half)
+        gbc.register_gnet_type(nn.Linear, spec_of_half, build_half)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_state_before_the_first_step_and_after_a_load(tmp_path: Path) -> None:
     loaded = gbc.GenomicBottleneck(other, hidden=8)
     loaded.load(tmp_path / "m.gbz")
     state = loaded.state_dict()
-    assert state["exact"] and state["gnets"]["0.weight"]["output_scale"] == gnets._layers[0].planned.plan.output_scale
+    assert state["exact"] and state["gnets"]["0.weight"]["output_scale"] == gnets._layers[0].generated.spec.output_scale
     third = gbc.GenomicBottleneck(mlp(seed=4), hidden=8)
     third.load_state_dict(state)
     third.predict_weights()
@@ -406,7 +406,7 @@ def test_states_of_wrong_content_change_nothing() -> None:
     good, before = other.state_dict(), gnets.state_dict()
     last = list(good["gnets"])[-1]
     entry = good["gnets"][last]
-    scales = [layer.planned.plan.output_scale for layer in gnets._layers]
+    scales = [layer.generated.spec.output_scale for layer in gnets._layers]
 
     def within(**more: Any) -> dict[str, Any]:
         return good | {"gnets": good["gnets"] | {last: entry | more}}
@@ -421,9 +421,9 @@ def test_states_of_wrong_content_change_nothing() -> None:
         (good | {"gnets": [1]}, f"{wrong}a list as gnets"),
         (good | {"gnets": {3: entry}}, f"{wrong}a dict of 3 as gnets"),
         (good | {"gnets": good["gnets"] | {last: None}}, f"{wrong}None for {last}"),
-        (good | {"gnets": good["gnets"] | {last: {"plan": "linear"}}}, f"{wrong}a dict of 'plan' for {last}"),
+        (good | {"gnets": good["gnets"] | {last: {"spec": "linear"}}}, f"{wrong}a dict of 'spec' for {last}"),
         (within(more=1), f"{wrong}a dict of .*'more' for {last}"),
-        (within(plan=3), f"{wrong}an int as plan of {last}"),
+        (within(spec=3), f"{wrong}an int as specification of {last}"),
         (within(output_scale="1"), f"output_scale of {last} must be a number, got '1'"),
         (within(output_scale=math.nan), f"output_scale of {last} must be finite, got nan"),
         (within(theta=entry["theta"].tolist()), f"{wrong}a list as theta of {last}"),
@@ -438,7 +438,7 @@ def test_states_of_wrong_content_change_nothing() -> None:
         gnets.load_state_dict(within(theta=entry["theta"][:-1]))
     after = gnets.state_dict()
     assert (after["steps"], after["exact"]) == (before["steps"], before["exact"])
-    assert scales == [layer.planned.plan.output_scale for layer in gnets._layers]
+    assert scales == [layer.generated.spec.output_scale for layer in gnets._layers]
     for name, values in before["gnets"].items():
         for key in ("theta", "first_moment", "second_moment"):
             assert torch.equal(after["gnets"][name][key], values[key]), (name, key)
@@ -552,7 +552,7 @@ def test_the_recipe_makes_a_file_of_the_target_ratio(tmp_path: Path, ratio: floa
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(40, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 30))
     gnets = gbc.GenomicBottleneck(model, 5, target_ratio=ratio)
-    assert all(layer.planned.plan.generator == "low_rank" for layer in gnets._layers)
+    assert all(layer.generated.spec.generator == "low_rank" for layer in gnets._layers)
     assert gnets._schedule == "one_cycle"
     learned(gnets, model, 5)
     path = tmp_path / "m.gbz"
@@ -569,17 +569,17 @@ def test_the_recipe_makes_a_file_of_the_target_ratio(tmp_path: Path, ratio: floa
 
 
 def test_the_recipe_keeps_what_is_given(tmp_path: Path) -> None:
-    def plan(**given: Any) -> Any:
+    def spec(**given: Any) -> Any:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(64, 128), nn.Linear(128, 64))
-        return gbc.GenomicBottleneck(model, target_ratio=5, **given)._layers[0].planned.plan
+        return gbc.GenomicBottleneck(model, target_ratio=5, **given)._layers[0].generated.spec
 
-    assert plan().generator == "low_rank"
-    assert plan(hidden_dim=9).text.split("-")[1] == "9"
-    assert plan(generator="gnet").text.split("-")[1] == "12"
-    assert plan(layers={"0.*": {"hidden": [7]}}).text.split("-")[1] == "7"
-    assert plan(generator="xox", rank=3).rank == 3
-    fixed = plan(layers={"0.*": {"tile_weights": 900}})
+    assert spec().generator == "low_rank"
+    assert spec(hidden_dim=9).text.split("-")[1] == "9"
+    assert spec(generator="gnet").text.split("-")[1] == "12"
+    assert spec(layers={"0.*": {"hidden": [7]}}).text.split("-")[1] == "7"
+    assert spec(generator="xox", rank=3).rank == 3
+    fixed = spec(layers={"0.*": {"tile_weights": 900}})
     assert fixed.generator == "low_rank" and fixed.rank == 8 and fixed.tiles > 1
     without = mlp()
     gnets = gbc.GenomicBottleneck(without, target_ratio=3)

@@ -52,14 +52,14 @@ class MultiheadAttention(Linear):
     """Likewise."""
 
 
-def _plan_symmetric(parameter: gbc.ParameterInfo, options: gbc.GNetOptions) -> gbc.GNetPlan | None:
-    return gbc.make_plan(parameter, options) if parameter.local_name == "weight" else None
+def _spec_of_symmetric(parameter: gbc.ParameterInfo, options: gbc.GNetOptions) -> gbc.GNetSpec | None:
+    return gbc.make_spec(parameter, options) if parameter.local_name == "weight" else None
 
 
-def _build_symmetric(plan: gbc.GNetPlan, tiles: torch.Tensor) -> torch.Tensor:
-    rows, cols = (-(-side // tile) for side, tile in zip(plan.shape, (plan.tile_rows, plan.tile_cols), strict=True))
-    half = tiles.reshape(rows, cols, plan.tile_rows, plan.tile_cols).transpose(1, 2)
-    half = half.reshape(rows * plan.tile_rows, cols * plan.tile_cols)[: plan.shape[0], : plan.shape[1]]
+def _build_symmetric(spec: gbc.GNetSpec, tiles: torch.Tensor) -> torch.Tensor:
+    rows, cols = (-(-side // tile) for side, tile in zip(spec.shape, (spec.tile_rows, spec.tile_cols), strict=True))
+    half = tiles.reshape(rows, cols, spec.tile_rows, spec.tile_cols).transpose(1, 2)
+    half = half.reshape(rows * spec.tile_rows, cols * spec.tile_cols)[: spec.shape[0], : spec.shape[1]]
     return half + half.t()
 
 
@@ -76,7 +76,7 @@ def model() -> nn.Module:
 
 
 def bottleneck(net: nn.Module, kernel: str, num_batches: int = 0, **more: Any) -> gbc.GenomicBottleneck:
-    gbc.register_gnet_type(Symmetric, _plan_symmetric, _build_symmetric)
+    gbc.register_gnet_type(Symmetric, _spec_of_symmetric, _build_symmetric)
     return gbc.GenomicBottleneck(
         net, num_batches, lr=3e-3, hidden=16, tile_weights=1000, layers=LAYERS, seed=7, kernel=kernel, **more
     )

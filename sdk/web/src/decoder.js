@@ -139,7 +139,7 @@ class Decoder {
     try {
       this.guard(() => this.check(this.c.gbz_open(this.at, end, to, to + 40, this.work)));
     } catch (error) {
-      // What is wrong with a plan is told as of any plan; that of a file is not the caller's.
+      // What is wrong with a specification is told as of any specification; that of a file is not the caller's.
       if (error.status === "usage" || error.status === "shape_mismatch") error.status = "corrupt";
       throw error;
     }

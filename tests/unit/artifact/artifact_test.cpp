@@ -40,46 +40,46 @@ TEST(Artifact, RandomContentComesBack) {
 TEST(Artifact, ThetaIsWhatRoundTripPromises) {
   RandomStream random(4, "artifact test");
   for (Coding coding : {Coding::kF32, Coding::kF16, Coding::kI8}) {
-    GNetPlan plan;
-    plan.type_id = "conv";
-    plan.type_revision = 7;
-    plan.shape = {6, 10, 3};
-    plan.view = {.row_dim = 1, .col_dim = 0, .row_splits = 2};
-    plan.tile_rows = 4;
-    plan.tile_cols = 6;
-    plan.row_code = Encoding::kGray;
-    plan.kernel_codes = {Encoding::kBinary};
-    plan.hidden = {5, 4};
-    plan.output_scale = 0.1f;
-    std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+    GNetSpec spec;
+    spec.type_id = "conv";
+    spec.type_revision = 7;
+    spec.shape = {6, 10, 3};
+    spec.view = {.row_dim = 1, .col_dim = 0, .row_splits = 2};
+    spec.tile_rows = 4;
+    spec.tile_cols = 6;
+    spec.row_code = Encoding::kGray;
+    spec.kernel_codes = {Encoding::kBinary};
+    spec.hidden = {5, 4};
+    spec.output_scale = 0.1f;
+    std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)));
     random.fill_normal(theta, 0, 0.3f);
     ArtifactWriter writer("", "");
-    writer.add_generated("../x", DType::kBF16, {6, 10, 3}, plan, coding, theta);
+    writer.add_generated("../x", DType::kBF16, {6, 10, 3}, spec, coding, theta);
     const auto reader = ArtifactReader::from_bytes(writer.encode(), "x.gbz");
     const ArtifactTensor& tensor = reader.tensors().at(0);
     EXPECT_EQ(tensor.name, "../x");  // a name like any other, and never a path
-    EXPECT_EQ(tensor.plan, plan);
+    EXPECT_EQ(tensor.spec, spec);
     EXPECT_EQ(tensor.dtype, DType::kBF16);
     EXPECT_EQ(tensor.coding, coding);
     EXPECT_EQ(tensor.kind, TensorKind::kGenerated);
-    const auto got = reader.theta(0), want = round_trip(plan, coding, theta);
+    const auto got = reader.theta(0), want = round_trip(spec, coding, theta);
     ASSERT_EQ(got.size(), want.size());
     EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0);
   }
 }
 
-TEST(Artifact, PlansMayFormAnotherShapeThanTheTensor) {
-  GNetPlan plan;
-  plan.type_id = "symmetric";
-  plan.shape = {10};
-  plan.view = {.col_dim = -1};
-  plan.tile_rows = 10;
-  plan.hidden = {2};
-  const std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)), 0.5f);
+TEST(Artifact, SpecsMayFormAnotherShapeThanTheTensor) {
+  GNetSpec spec;
+  spec.type_id = "symmetric";
+  spec.shape = {10};
+  spec.view = {.col_dim = -1};
+  spec.tile_rows = 10;
+  spec.hidden = {2};
+  const std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)), 0.5f);
   ArtifactWriter writer("", "");
-  writer.add_generated("s", DType::kF32, {4, 4}, plan, Coding::kI8, theta);
+  writer.add_generated("s", DType::kF32, {4, 4}, spec, Coding::kI8, theta);
   const auto reader = ArtifactReader::from_bytes(writer.encode(), "x.gbz");
-  EXPECT_EQ(reader.tensors()[0].plan, plan);
+  EXPECT_EQ(reader.tensors()[0].spec, spec);
   EXPECT_EQ(reader.tensors()[0].shape, (std::vector<std::int64_t>{4, 4}));
   EXPECT_EQ(reader.output_bytes(), 64);
   try {
@@ -118,17 +118,17 @@ TEST(Artifact, PlainTensorsAreExactAndTiedOnesAreTheSame) {
 }
 
 TEST(Artifact, OutputIsRoundedToItsOwnType) {
-  GNetPlan plan;
-  plan.type_id = "linear";
-  plan.shape = {5, 6};
-  plan.tile_rows = 5;
-  plan.tile_cols = 6;
-  plan.hidden = {4};
-  std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+  GNetSpec spec;
+  spec.type_id = "linear";
+  spec.shape = {5, 6};
+  spec.tile_rows = 5;
+  spec.tile_cols = 6;
+  spec.hidden = {4};
+  std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)));
   RandomStream(8, "theta").fill_normal(theta, 0, 0.4f);
   ArtifactWriter writer("", "");
   for (DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16})
-    writer.add_generated(std::string(dtype_name(dtype)), dtype, {5, 6}, plan, Coding::kF32, theta);
+    writer.add_generated(std::string(dtype_name(dtype)), dtype, {5, 6}, spec, Coding::kF32, theta);
   const auto reader = ArtifactReader::from_bytes(writer.encode(), "x.gbz");
   const auto f32 = decode_tensor(reader, 0), f64 = decode_tensor(reader, 1);
   ASSERT_EQ(f64.size(), 2 * f32.size());

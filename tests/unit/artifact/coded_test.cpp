@@ -32,21 +32,21 @@ CodedValues values(const std::vector<std::int64_t>& shape, std::uint64_t seed, i
   return result;
 }
 
-GNetPlan some_plan() {
-  GNetPlan plan;
-  plan.type_id = "linear";
-  plan.shape = {9, 10};
-  plan.tile_rows = 4;
-  plan.tile_cols = 6;
-  plan.col_code = {Encoding::kLatent, 2};
-  plan.hidden = {5, 3};
-  plan.output_scale = 0.3f;
-  return plan;
+GNetSpec some_spec() {
+  GNetSpec spec;
+  spec.type_id = "linear";
+  spec.shape = {9, 10};
+  spec.tile_rows = 4;
+  spec.tile_cols = 6;
+  spec.col_code = {Encoding::kLatent, 2};
+  spec.hidden = {5, 3};
+  spec.output_scale = 0.3f;
+  return spec;
 }
 
-CodedTheta some_theta(const GNetPlan& plan, std::uint64_t seed) {
-  CodedTheta theta{.integers = integers(plan_parameters(plan), seed, 6)};
-  for (std::size_t b = 0; b < gnet_blocks(plan).size(); ++b)
+CodedTheta some_theta(const GNetSpec& spec, std::uint64_t seed) {
+  CodedTheta theta{.integers = integers(spec_parameters(spec), seed, 6)};
+  for (std::size_t b = 0; b < gnet_blocks(spec).size(); ++b)
     theta.steps.push_back(-40 - static_cast<int>(b));
   return theta;
 }
@@ -163,23 +163,23 @@ TEST_P(Coded, ValuesComeBackInEveryOrder) {
 }
 
 TEST_P(Coded, GNetsAndPredictedTensorsComeBack) {
-  const GNetPlan plan = some_plan();
-  const CodedTheta theta = some_theta(plan, 5), other = some_theta(plan, 6);
+  const GNetSpec spec = some_spec();
+  const CodedTheta theta = some_theta(spec, 5), other = some_theta(spec, 6);
   const CodedValues more = values({9, 10}, 7);
   ArtifactWriter writer("", "");
-  writer.add_generated_coded("g", DType::kF32, {9, 10}, plan, theta);
-  writer.add_predicted("r", DType::kF32, {9, 10}, plan, other, more);
+  writer.add_generated_coded("g", DType::kF32, {9, 10}, spec, theta);
+  writer.add_predicted("r", DType::kF32, {9, 10}, spec, other, more);
   writer.add_tied("t", "r");
   const auto reader = reread(writer);
-  EXPECT_EQ(reader.tensors()[0].plan, plan);
+  EXPECT_EQ(reader.tensors()[0].spec, spec);
   EXPECT_EQ(reader.tensors()[0].coding, Coding::kCoded);
   EXPECT_EQ(reader.tensors()[1].kind, TensorKind::kPredicted);
   EXPECT_EQ(reader.coded(1).integers, more.integers);
-  EXPECT_EQ(reader.theta(0), coded_floats(plan, theta));
-  EXPECT_EQ(reader.theta(1), coded_floats(plan, other));
+  EXPECT_EQ(reader.theta(0), coded_floats(spec, theta));
+  EXPECT_EQ(reader.theta(1), coded_floats(spec, other));
   // The same g-net stored as float32 makes the same weights.
   ArtifactWriter exact("", "");
-  exact.add_generated("g", DType::kF32, {9, 10}, plan, Coding::kF32, coded_floats(plan, other));
+  exact.add_generated("g", DType::kF32, {9, 10}, spec, Coding::kF32, coded_floats(spec, other));
   const auto base = as<float>(decode_tensor(reread(exact), 0));
   const auto sums = as<float>(decode_tensor(reader, 1));
   EXPECT_EQ(decode_tensor(reader, 2), decode_tensor(reader, 1));
@@ -190,20 +190,20 @@ TEST_P(Coded, GNetsAndPredictedTensorsComeBack) {
 TEST_P(Coded, StochasticGNetsTellTheCoderWhatTheyExpect) {
   // Magnitudes follow the expected deviations: knowing those must make the file smaller than the
   // same integers without them.
-  GNetPlan plan = some_plan();
-  plan.shape = {60, 80};
-  plan.tile_rows = 60;
-  plan.tile_cols = 80;
-  plan.generator = Generator::kStochastic;
-  CodedTheta theta = some_theta(plan, 5);
+  GNetSpec spec = some_spec();
+  spec.shape = {60, 80};
+  spec.tile_rows = 60;
+  spec.tile_cols = 80;
+  spec.generator = Generator::kStochastic;
+  CodedTheta theta = some_theta(spec, 5);
   for (int& step : theta.steps) step -= 12;
   ArtifactTensor facts;
   facts.kind = TensorKind::kPredicted;
-  facts.shape = plan.shape;
-  facts.plan = plan;
+  facts.shape = spec.shape;
+  facts.spec = spec;
   facts.theta_steps = theta.steps;
   ASSERT_TRUE(has_prior_classes(facts));
-  const auto classes = prior_classes(facts, to_blocks(plan, theta.integers));
+  const auto classes = prior_classes(facts, to_blocks(spec, theta.integers));
   ASSERT_EQ(classes.size(), 4800u);
   CodedValues left = values({60, 80}, 7);
   auto sorted = classes;
@@ -219,14 +219,14 @@ TEST_P(Coded, StochasticGNetsTellTheCoderWhatTheyExpect) {
   ArtifactWriter with("", ""), without("", "");
   with.set_profile(GetParam());
   without.set_profile(GetParam());
-  with.add_predicted("r", DType::kF32, {60, 80}, plan, theta, left);
+  with.add_predicted("r", DType::kF32, {60, 80}, spec, theta, left);
   // As many g-net parameters that expect something else.
-  CodedTheta other = some_theta(plan, 11);
+  CodedTheta other = some_theta(spec, 11);
   other.steps = theta.steps;
-  without.add_predicted("r", DType::kF32, {60, 80}, plan, other, left);
+  without.add_predicted("r", DType::kF32, {60, 80}, spec, other, left);
   const auto reader = reread(with);
   EXPECT_EQ(reader.coded(0).integers, left.integers);
-  EXPECT_EQ(reader.theta(0), coded_floats(plan, theta));
+  EXPECT_EQ(reader.theta(0), coded_floats(spec, theta));
   // Lanes have tables by row and column alone.
   const double least = GetParam() == CodecProfile::kLanes ? 0.95 : 1.05;
   EXPECT_LT(with.encode().size() * least, static_cast<double>(without.encode().size()));
@@ -243,21 +243,21 @@ TEST(PriorClass, HalfOctavesAroundTheScale) {
 }
 
 TEST_P(Coded, BlocksHaveTheirOwnSteps) {
-  const GNetPlan plan = some_plan();
-  const CodedTheta theta = some_theta(plan, 5);
-  const auto floats = coded_floats(plan, theta);
-  const auto blocks = gnet_blocks(plan);
-  const auto parameters = static_cast<std::size_t>(gnet_parameters(plan));
+  const GNetSpec spec = some_spec();
+  const CodedTheta theta = some_theta(spec, 5);
+  const auto floats = coded_floats(spec, theta);
+  const auto blocks = gnet_blocks(spec);
+  const auto parameters = static_cast<std::size_t>(gnet_parameters(spec));
   for (std::size_t n = 0; n < floats.size(); ++n) {
     const auto p = static_cast<std::int64_t>(n % parameters);
     std::size_t b = 0;
     while (p >= blocks[b].first + blocks[b].count) ++b;
     ASSERT_EQ(floats[n], static_cast<float>(theta.integers[n]) * step_size(theta.steps[b]));
   }
-  EXPECT_EQ(from_blocks(plan, to_blocks(plan, theta.integers)), theta.integers);
+  EXPECT_EQ(from_blocks(spec, to_blocks(spec, theta.integers)), theta.integers);
   // The first block of every tile comes first.
-  const auto ordered = to_blocks(plan, theta.integers);
-  for (std::int64_t tile = 0; tile < plan.grid().tiles(); ++tile)
+  const auto ordered = to_blocks(spec, theta.integers);
+  for (std::int64_t tile = 0; tile < spec.grid().tiles(); ++tile)
     for (std::int64_t p = 0; p < blocks[0].count; ++p)
       ASSERT_EQ(ordered[static_cast<std::size_t>(tile * blocks[0].count + p)],
                 theta.integers[static_cast<std::size_t>(tile) * parameters + p]);
@@ -327,24 +327,24 @@ TEST(CodedWriter, RefusesWhatNoReaderTakes) {
   EXPECT_EQ(code([](CodedValues& v) { v.row_steps = {0, 0, 3000, 0}; }), Errc::kUsage);
   EXPECT_EQ(code([](CodedValues& v) { v = values({4, 6}, 1); }), Errc::kShapeMismatch);
   EXPECT_EQ(code_of([&] { writer.add_coded("w", DType::kF32, {0}, {}); }), Errc::kShapeMismatch);
-  const GNetPlan plan = some_plan();
-  CodedTheta theta = some_theta(plan, 1);
+  const GNetSpec spec = some_spec();
+  CodedTheta theta = some_theta(spec, 1);
   theta.steps.pop_back();
   EXPECT_EQ(code_of([&] {
-              writer.add_generated_coded("w", DType::kF32, {9, 10}, plan, theta);
+              writer.add_generated_coded("w", DType::kF32, {9, 10}, spec, theta);
             }),
             Errc::kShapeMismatch);
   theta.steps.push_back(-5000);
   EXPECT_EQ(code_of([&] {
-              writer.add_generated_coded("w", DType::kF32, {9, 10}, plan, theta);
+              writer.add_generated_coded("w", DType::kF32, {9, 10}, spec, theta);
             }),
             Errc::kUsage);
-  const std::vector<float> reals(static_cast<std::size_t>(plan_parameters(plan)));
+  const std::vector<float> reals(static_cast<std::size_t>(spec_parameters(spec)));
   EXPECT_EQ(code_of([&] {
-              writer.add_generated("w", DType::kF32, {9, 10}, plan, Coding::kCoded, reals);
+              writer.add_generated("w", DType::kF32, {9, 10}, spec, Coding::kCoded, reals);
             }),
             Errc::kUsage);
-  EXPECT_EQ(code_of([&] { round_trip(plan, Coding::kCoded, reals); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { round_trip(spec, Coding::kCoded, reals); }), Errc::kUsage);
   EXPECT_EQ(code([](CodedValues&) {}), Errc::kFailure);
 }
 

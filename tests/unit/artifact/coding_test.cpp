@@ -16,18 +16,18 @@
 namespace gbcompress {
 namespace {
 
-GNetPlan small_plan() {
-  GNetPlan plan;
-  plan.type_id = "linear";
-  plan.shape = {7, 9};
-  plan.tile_rows = 4;
-  plan.tile_cols = 5;
-  plan.hidden = {6, 3};
-  return plan;
+GNetSpec small_spec() {
+  GNetSpec spec;
+  spec.type_id = "linear";
+  spec.shape = {7, 9};
+  spec.tile_rows = 4;
+  spec.tile_cols = 5;
+  spec.hidden = {6, 3};
+  return spec;
 }
 
-std::vector<float> random_theta(const GNetPlan& plan, std::uint64_t seed, float deviation = 0.2f) {
-  std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+std::vector<float> random_theta(const GNetSpec& spec, std::uint64_t seed, float deviation = 0.2f) {
+  std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)));
   RandomStream(seed, "coding test").fill_normal(theta, 0, deviation);
   return theta;
 }
@@ -90,29 +90,29 @@ TEST(Float16, BfloatRoundsToNearestEven) {
 }
 
 TEST(Coding, Float32IsExact) {
-  const GNetPlan plan = small_plan();
-  auto theta = random_theta(plan, 1);
+  const GNetSpec spec = small_spec();
+  auto theta = random_theta(spec, 1);
   theta[0] = -0.0f;
   theta[1] = std::numeric_limits<float>::denorm_min();
-  const auto back = round_trip(plan, Coding::kF32, theta);
+  const auto back = round_trip(spec, Coding::kF32, theta);
   EXPECT_EQ(std::memcmp(back.data(), theta.data(), theta.size() * 4), 0);
 }
 
 TEST(Coding, Float16RoundsEachNumberAlone) {
-  const GNetPlan plan = small_plan();
-  const auto theta = random_theta(plan, 2);
-  const auto back = round_trip(plan, Coding::kF16, theta);
+  const GNetSpec spec = small_spec();
+  const auto theta = random_theta(spec, 2);
+  const auto back = round_trip(spec, Coding::kF16, theta);
   for (std::size_t n = 0; n < theta.size(); ++n)
     EXPECT_EQ(back[n], half_to_float(float_to_half(theta[n])));
 }
 
 TEST(Coding, Int8HasOneScaleForEachBlockOverAllTiles) {
-  const GNetPlan plan = small_plan();
-  const std::int64_t parameters = gnet_parameters(plan);
-  auto theta = random_theta(plan, 3);
-  const std::int64_t tiles = plan.grid().tiles();
+  const GNetSpec spec = small_spec();
+  const std::int64_t parameters = gnet_parameters(spec);
+  auto theta = random_theta(spec, 3);
+  const std::int64_t tiles = spec.grid().tiles();
   // The first layer's biases are all zero, the output bias is the same everywhere.
-  const std::int64_t inputs = gnet_inputs(plan);
+  const std::int64_t inputs = gnet_inputs(spec);
   const std::int64_t bounds[] = {
       0, inputs * 6, inputs * 6 + 6, inputs * 6 + 24, inputs * 6 + 27, inputs * 6 + 30, parameters};
   ASSERT_EQ(bounds[5] + 1, parameters);
@@ -120,7 +120,7 @@ TEST(Coding, Int8HasOneScaleForEachBlockOverAllTiles) {
     for (std::int64_t p = bounds[1]; p < bounds[2]; ++p) theta[t * parameters + p] = 0;
     theta[t * parameters + bounds[5]] = -0.7f;
   }
-  const auto back = round_trip(plan, Coding::kI8, theta);
+  const auto back = round_trip(spec, Coding::kI8, theta);
   for (int block = 0; block < 6; ++block) {
     float largest = 0;
     for (std::int64_t t = 0; t < tiles; ++t)
@@ -139,16 +139,16 @@ TEST(Coding, Int8HasOneScaleForEachBlockOverAllTiles) {
   for (std::int64_t t = 0; t < tiles; ++t)
     EXPECT_NEAR(back[t * parameters + bounds[5]], -0.7f, 1e-7);
   // Rounding what is rounded already changes nothing.
-  EXPECT_EQ(round_trip(plan, Coding::kI8, back), back);
+  EXPECT_EQ(round_trip(spec, Coding::kI8, back), back);
 }
 
 TEST(Coding, ExtremeNumbersStayFiniteOrAreRefused) {
-  const GNetPlan plan = small_plan();
-  auto theta = random_theta(plan, 4);
+  const GNetSpec spec = small_spec();
+  auto theta = random_theta(spec, 4);
   theta[5] = std::numeric_limits<float>::max();
   const auto accepted = [&](Coding coding) {
     return code_of([&] {
-      for (float v : round_trip(plan, coding, theta)) ASSERT_TRUE(std::isfinite(v));
+      for (float v : round_trip(spec, coding, theta)) ASSERT_TRUE(std::isfinite(v));
     });
   };
   EXPECT_EQ(accepted(Coding::kF32), Errc::kFailure);
@@ -167,11 +167,11 @@ TEST(Coding, ExtremeNumbersStayFiniteOrAreRefused) {
 }
 
 TEST(Coding, Sizes) {
-  const GNetPlan plan = small_plan();
-  const std::int64_t n = plan_parameters(plan);
-  EXPECT_EQ(coded_bytes(plan, Coding::kF32), 4 * n);
-  EXPECT_EQ(coded_bytes(plan, Coding::kF16), 2 * n);
-  EXPECT_EQ(coded_bytes(plan, Coding::kI8), n + 6 * 4);
+  const GNetSpec spec = small_spec();
+  const std::int64_t n = spec_parameters(spec);
+  EXPECT_EQ(coded_bytes(spec, Coding::kF32), 4 * n);
+  EXPECT_EQ(coded_bytes(spec, Coding::kF16), 2 * n);
+  EXPECT_EQ(coded_bytes(spec, Coding::kI8), n + 6 * 4);
 }
 
 TEST(Packing, GivesBackWhatItGot) {

@@ -15,40 +15,40 @@
 namespace gbcompress {
 namespace {
 
-GNetPlan plan_of(const char* type) {
-  GNetPlan plan;
-  plan.type_id = type;
-  plan.shape = {30, 40};
-  plan.tile_rows = 12;
-  plan.tile_cols = 16;
-  plan.hidden = {6};
-  plan.output_scale = 0.3F;
-  return plan;
+GNetSpec spec_of(const char* type) {
+  GNetSpec spec;
+  spec.type_id = type;
+  spec.shape = {30, 40};
+  spec.tile_rows = 12;
+  spec.tile_cols = 16;
+  spec.hidden = {6};
+  spec.output_scale = 0.3F;
+  return spec;
 }
 
-std::vector<float> theta_of(const GNetPlan& plan) {
-  std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+std::vector<float> theta_of(const GNetSpec& spec) {
+  std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)));
   RandomStream(7, "decode test").fill_normal(theta, 0, 0.4F);
   return theta;
 }
 
 /// A tensor of every kind and of every type that numbers may have.
 ArtifactReader every_kind(const char* type = "linear") {
-  const GNetPlan plan = plan_of(type);
+  const GNetSpec spec = spec_of(type);
   CodedTheta theta;
-  theta.steps.assign(gnet_blocks(plan).size(), -40);
-  theta.integers.resize(static_cast<std::size_t>(plan_parameters(plan)));
+  theta.steps.assign(gnet_blocks(spec).size(), -40);
+  theta.integers.resize(static_cast<std::size_t>(spec_parameters(spec)));
   for (std::size_t n = 0; n < theta.integers.size(); ++n)
     theta.integers[n] = static_cast<std::int32_t>(n % 13) - 6;
-  CodedValues values{.grid = default_grid(plan.shape), .step = -70};
+  CodedValues values{.grid = default_grid(spec.shape), .step = -70};
   for (int n = 0; n < 1200; ++n) values.integers.push_back(n % 7 - 3);
   ArtifactWriter writer("", "");
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
     const std::string name(dtype_name(dtype));
-    writer.add_generated(name + " generated", dtype, plan.shape, plan, Coding::kF32,
-                         theta_of(plan));
-    writer.add_predicted(name + " predicted", dtype, plan.shape, plan, theta, values);
-    writer.add_coded(name + " coded", dtype, plan.shape, values);
+    writer.add_generated(name + " generated", dtype, spec.shape, spec, Coding::kF32,
+                         theta_of(spec));
+    writer.add_predicted(name + " predicted", dtype, spec.shape, spec, theta, values);
+    writer.add_coded(name + " coded", dtype, spec.shape, values);
   }
   const float one = 1;
   writer.add_constant("constant", DType::kF32, {9}, std::as_bytes(std::span(&one, 1)));
@@ -143,10 +143,10 @@ TEST(Decode, ABuilderGetsItsTiles) {
   const ArtifactReader artifact = every_kind("folded");
   std::vector<std::string> asked;
   const DecodeOptions options = {.builder = [&](const ArtifactTensor& tensor) -> TileBuilder {
-    asked.push_back(tensor.plan.type_id);
+    asked.push_back(tensor.spec.type_id);
     return [](const ArtifactTensor& of, std::span<const float> tiles) {
       EXPECT_EQ(tiles.size(), static_cast<std::size_t>(3 * 3 * 12 * 16));
-      std::vector<float> values(static_cast<std::size_t>(of.plan.grid().elements()));
+      std::vector<float> values(static_cast<std::size_t>(of.spec.grid().elements()));
       values[0] = std::accumulate(tiles.begin(), tiles.end(), 0.0F);
       values[1] = 2;
       return values;
@@ -189,17 +189,17 @@ TEST(Decode, OnlyKnownTypesOfKnownRevisionsArePlaced) {
   ArtifactTensor tensor{.kind = TensorKind::kGenerated};
   EXPECT_TRUE(is_placed({}));
   for (const char* type : {"linear", "conv", "attention", "recurrent", "embedding"}) {
-    tensor.plan = plan_of(type);
-    tensor.shape = tensor.plan.shape;
+    tensor.spec = spec_of(type);
+    tensor.shape = tensor.spec.shape;
     EXPECT_TRUE(is_placed(tensor)) << type;
-    tensor.plan.type_revision = 99;
+    tensor.spec.type_revision = 99;
     EXPECT_FALSE(is_placed(tensor)) << type;
   }
-  tensor.plan = plan_of("linear");
+  tensor.spec = spec_of("linear");
   tensor.shape = {40, 30};
   EXPECT_FALSE(is_placed(tensor)) << "built from something else";
-  tensor.plan = plan_of("symmetric");
-  tensor.shape = tensor.plan.shape;
+  tensor.spec = spec_of("symmetric");
+  tensor.shape = tensor.spec.shape;
   EXPECT_FALSE(is_placed(tensor));
 }
 

@@ -15,14 +15,14 @@ namespace {
 class WriterTest : public ::testing::Test {
  protected:
   WriterTest() {
-    plan_.type_id = "linear";
-    plan_.shape = {4, 4};
-    plan_.tile_rows = plan_.tile_cols = 4;
-    plan_.hidden = {2};
-    theta_.assign(static_cast<std::size_t>(plan_parameters(plan_)), 0.5f);
+    spec_.type_id = "linear";
+    spec_.shape = {4, 4};
+    spec_.tile_rows = spec_.tile_cols = 4;
+    spec_.hidden = {2};
+    theta_.assign(static_cast<std::size_t>(spec_parameters(spec_)), 0.5f);
   }
   Errc generated(const std::string& name = "w", DType dtype = DType::kF32) {
-    return code([&] { writer_.add_generated(name, dtype, {4, 4}, plan_, Coding::kF16, theta_); });
+    return code([&] { writer_.add_generated(name, dtype, {4, 4}, spec_, Coding::kF16, theta_); });
   }
   Errc plain(const std::string& name) {
     return code([&] { writer_.add_plain(name, DType::kU8, {3}, std::vector<std::byte>(3)); });
@@ -39,7 +39,7 @@ class WriterTest : public ::testing::Test {
   }
 
   ArtifactWriter writer_{"", ""};
-  GNetPlan plan_;
+  GNetSpec spec_;
   std::vector<float> theta_;
   std::string message_;
 };
@@ -73,12 +73,12 @@ TEST_F(WriterTest, RefusesWhatDoesNotFit) {
   theta_.pop_back();
   EXPECT_EQ(generated(), Errc::kShapeMismatch);
   theta_.push_back(1);
-  plan_.hidden = {};
+  spec_.hidden = {};
   EXPECT_EQ(generated(), Errc::kShapeMismatch);
-  plan_.hidden = {2};
-  plan_.type_id = "";
+  spec_.hidden = {2};
+  spec_.type_id = "";
   EXPECT_EQ(generated(), Errc::kUsage);
-  plan_.type_id = "linear";
+  spec_.type_id = "linear";
   EXPECT_EQ(generated(), Errc::kFailure);
   EXPECT_EQ(code([&] { writer_.add_plain("p", DType::kF32, {3}, std::vector<std::byte>(11)); }),
             Errc::kShapeMismatch);

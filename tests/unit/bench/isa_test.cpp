@@ -34,7 +34,7 @@ std::vector<KernelCase> all_cases() {
 
 TEST_P(IsaTest, WritesTheReferenceWeights) {
   for (const KernelCase& c : all_cases()) {
-    const KernelNumbers n(c.plan);
+    const KernelNumbers n(c.spec);
     std::vector<float> expected(n.gradient.size(), -7), got(n.gradient.size(), -7);
     make_reference_kernel()->forward(n.shape, n.theta, n.tiles(expected.data(), 0.37f));
     make_fused_kernel()->forward(n.shape, n.theta, n.tiles(got.data(), 0.37f));
@@ -44,7 +44,7 @@ TEST_P(IsaTest, WritesTheReferenceWeights) {
 
 TEST_P(IsaTest, AddsTheReferenceGradient) {
   for (const KernelCase& c : all_cases()) {
-    const KernelNumbers n(c.plan);
+    const KernelNumbers n(c.spec);
     std::vector<float> expected(n.theta.size(), 0.25f), got(n.theta.size(), 0.25f);
     make_reference_kernel()->backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), expected);
     make_fused_kernel()->backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), got);

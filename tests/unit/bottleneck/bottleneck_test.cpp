@@ -52,11 +52,11 @@ TEST(Bottleneck, FollowsTheSpecificationsFormulas) {
   for (std::int64_t i = 0; i < w.numel(); ++i) mean += w.flatten()[i].item<double>() / n;
   for (std::int64_t i = 0; i < w.numel(); ++i)
     square += std::pow(w.flatten()[i].item<double>() - mean, 2);
-  EXPECT_NEAR(layer.plan.output_scale, 2 * std::sqrt(square / (n - 1)), 1e-6);
+  EXPECT_NEAR(layer.spec.output_scale, 2 * std::sqrt(square / (n - 1)), 1e-6);
   // ceil(sqrt(150)) = 13 rows, the 12 columns that there are; 4 + 4 bits.
-  EXPECT_EQ(layer.plan.tile_rows, 13);
-  EXPECT_EQ(layer.plan.tile_cols, 12);
-  EXPECT_EQ(layer.plan.grid().tiles(), 2);
+  EXPECT_EQ(layer.spec.tile_rows, 13);
+  EXPECT_EQ(layer.spec.tile_cols, 12);
+  EXPECT_EQ(layer.spec.grid().tiles(), 2);
   EXPECT_EQ(layer.theta.size(1), 8 * 2 + 2 + 2 + 1);
   EXPECT_EQ(gnet_parameters(bottleneck), 42);
   EXPECT_EQ(plain_parameters(bottleneck), 20 + 20 * 5 + 5);
@@ -80,8 +80,8 @@ void expect_gradient(GenomicBottleneck& bottleneck, const std::function<torch::T
   // Far from relu's kinks, where differences say nothing; the kernels' own tests have the kinks.
   for (const auto& layer : bottleneck.layers()) {
     const at::NoGradGuard no_grad;
-    const std::int64_t width = layer.plan.hidden[0];
-    layer.theta.narrow(1, gnet_inputs(layer.plan) * width, width).fill_(2);
+    const std::int64_t width = layer.spec.hidden[0];
+    layer.theta.narrow(1, gnet_inputs(layer.spec) * width, width).fill_(2);
   }
   bottleneck.zero_grad();
   bottleneck.predict_weights();
@@ -90,9 +90,9 @@ void expect_gradient(GenomicBottleneck& bottleneck, const std::function<torch::T
   constexpr float kStep = 1e-3f;
   int checked = 0;
   for (const auto& layer : bottleneck.layers()) {
-    const double deviation = layer.plan.output_scale / 2;
+    const double deviation = layer.spec.output_scale / 2;
     const double factor =
-        1 / (static_cast<double>(layer.plan.grid().positions()) * deviation * deviation);
+        1 / (static_cast<double>(layer.spec.grid().positions()) * deviation * deviation);
     float* theta = layer.theta.data_ptr<float>();
     for (std::int64_t i = 0; i < layer.theta.numel(); i += 2) {
       const float kept = theta[i];

@@ -54,7 +54,7 @@ TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
   for (std::size_t i = 0; i < stored.size(); ++i)
     EXPECT_TRUE(at::equal(stored[i].tensor, expected[i].tensor.detach())) << i;
 
-  // A second bottleneck of the same plan takes it up where it was.
+  // A second bottleneck of the same specification takes it up where it was.
   auto other = net();
   GenomicBottleneck taken(*other, registry_, options_);
   taken.load(path_);
@@ -80,7 +80,7 @@ TEST_P(CodedGNets, ALargerLambdaMakesSmallerGNets) {
     const ArtifactReader artifact = ArtifactReader::open(path_);
     const std::vector<double> all = artifact.tensor_bits();
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (has_plan(artifact.tensors()[i].kind)) bits[large] += all[i];
+      if (has_spec(artifact.tensors()[i].kind)) bits[large] += all[i];
   }
   EXPECT_LT(bits[1], bits[0] * 3 / 4);
 }

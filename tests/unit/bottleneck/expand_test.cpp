@@ -84,17 +84,17 @@ TEST_F(ExpandToFile, KnowsEveryKindOfTensor) {
       const at::Tensor drawn = torch::randint(-3, 4, tensor.shape, torch::kInt);
       values.integers.assign(drawn.data_ptr<int>(), drawn.data_ptr<int>() + drawn.numel());
       // G-nets whose parameters are whole steps: the same in both files.
-      CodedTheta theta{.steps = std::vector<int>(gnet_blocks(tensor.plan).size(), -48)};
+      CodedTheta theta{.steps = std::vector<int>(gnet_blocks(tensor.spec).size(), -48)};
       for (float value : plain.theta(i))
         theta.integers.push_back(static_cast<std::int32_t>(std::lrint(value * 8)));
       ArtifactWriter exact("", "");
-      exact.add_generated("x", tensor.dtype, tensor.shape, tensor.plan, Coding::kF32,
-                          coded_floats(tensor.plan, theta));
+      exact.add_generated("x", tensor.dtype, tensor.shape, tensor.spec, Coding::kF32,
+                          coded_floats(tensor.spec, theta));
       const at::Tensor made =
           expand(ArtifactReader::from_bytes(exact.encode(), "x"), types_)[0].tensor;
-      writer.add_predicted(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
+      writer.add_predicted(tensor.name, tensor.dtype, tensor.shape, tensor.spec, theta, values);
       expected.push_back(made + drawn.to(torch::kFloat) * step_size(-77));
-      writer.add_generated_coded(tensor.name + "2", tensor.dtype, tensor.shape, tensor.plan, theta);
+      writer.add_generated_coded(tensor.name + "2", tensor.dtype, tensor.shape, tensor.spec, theta);
       expected.push_back(made);
       writer.add_coded(tensor.name + "3", DType::kBF16, tensor.shape, values);
       expected.push_back((drawn.to(torch::kFloat) * step_size(-77)).to(torch::kBFloat16));

@@ -82,7 +82,7 @@ TEST_P(GeneratorTest, FitsWeightsThatHaveStructure) {
   auto model = net();
   GenomicBottleneck bottleneck(*model, registry_, options());
   ASSERT_EQ(bottleneck.layers().size(), 1u);
-  EXPECT_EQ(bottleneck.layers()[0].plan.generator, GetParam().options.generator);
+  EXPECT_EQ(bottleneck.layers()[0].spec.generator, GetParam().options.generator);
   const double before = fit_weights(bottleneck, 0, Schedule::kConstant, {});
   const double after = fit_weights(bottleneck, 300, Schedule::kOneCycle, {});
   EXPECT_LT(after, 0.75 * before);
@@ -187,7 +187,7 @@ TEST_P(StochasticTest, DrawsAnewEachStepAndTheSameForAnyThreads) {
   const auto next = weights(bottleneck);
   EXPECT_FALSE(at::equal(once, next));
   // The deviation begins at 0.02 times the output scale.
-  const double scale = bottleneck.layers()[0].plan.output_scale;
+  const double scale = bottleneck.layers()[0].spec.output_scale;
   for (const auto& drawn : {once, next})
     EXPECT_NEAR(((drawn - mean) / scale).std().item<double>(), 0.02, 0.002);
   const auto a = (once - mean).flatten(), b = (next - mean).flatten();

@@ -102,8 +102,8 @@ TEST_F(Recipe, KeepsWhatTheUserChose) {
     torch::nn::Sequential model = net();
     GenomicBottleneck bottleneck(*model, registry_, options_);
     for (const GeneratedLayer& layer : bottleneck.layers())
-      if (layer.name == "2.weight") return layer.plan;
-    return GNetPlan();
+      if (layer.name == "2.weight") return layer.spec;
+    return GNetSpec();
   };
   EXPECT_EQ(made().generator, Generator::kLowRank);
   options_.gnet.hidden = {9};

@@ -12,9 +12,9 @@
 
 #include "gbcompress/bottleneck.h"
 #include "model/tensor_facts.h"
-#include "plugins/attention/plan.h"
-#include "plugins/conv/plan.h"
-#include "plugins/linear/plan.h"
+#include "plugins/attention/spec.h"
+#include "plugins/conv/spec.h"
+#include "plugins/linear/spec.h"
 #include "support/files.h"
 
 namespace gbcompress {
@@ -32,12 +32,12 @@ at::Tensor values_of(const std::vector<std::int64_t>& shape, std::uint32_t key) 
 Registry registry() {
   Registry result;
   result.stage("test", [](Registrar& r) {
-    r.register_gnet_type({"attention", attention::modules()}, &attention::plan);
-    r.register_gnet_type({"conv", conv::modules()}, &conv::plan);
-    r.register_gnet_type({"linear", linear::modules()}, &linear::plan);
-    r.register_gnet_type({"symmetric", {"Symmetric"}}, &linear::plan,
-                         [](const GNetPlan& plan, const at::Tensor& tiles) {
-                           const at::Tensor half = place_tiles(plan, tiles);
+    r.register_gnet_type({"attention", attention::modules()}, &attention::spec);
+    r.register_gnet_type({"conv", conv::modules()}, &conv::spec);
+    r.register_gnet_type({"linear", linear::modules()}, &linear::spec);
+    r.register_gnet_type({"symmetric", {"Symmetric"}}, &linear::spec,
+                         [](const GNetSpec& spec, const at::Tensor& tiles) {
+                           const at::Tensor half = place_tiles(spec, tiles);
                            return half + half.t();
                          });
   });

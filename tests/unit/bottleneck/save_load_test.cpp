@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
 #include "support/layer_types.h"
@@ -150,12 +150,12 @@ TEST_F(SaveLoad, CodedFilesLoadUnlessTheirGNetsArePriors) {
       values.integers.assign(static_cast<std::size_t>(values.grid.size()), 3);
       if (tensor.kind == TensorKind::kGenerated) {
         CodedTheta theta;
-        theta.steps.assign(gnet_blocks(tensor.plan).size(), -32);
-        theta.integers.assign(static_cast<std::size_t>(plan_parameters(tensor.plan)), 2);
+        theta.steps.assign(gnet_blocks(tensor.spec).size(), -32);
+        theta.integers.assign(static_cast<std::size_t>(spec_parameters(tensor.spec)), 2);
         if (predicted)
-          writer.add_predicted(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
+          writer.add_predicted(tensor.name, tensor.dtype, tensor.shape, tensor.spec, theta, values);
         else
-          writer.add_generated_coded(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta);
+          writer.add_generated_coded(tensor.name, tensor.dtype, tensor.shape, tensor.spec, theta);
       } else if (tensor.dtype == DType::kF32) {
         writer.add_coded(tensor.name, tensor.dtype, tensor.shape, values);
       } else {
@@ -178,11 +178,11 @@ TEST_F(SaveLoad, CodedFilesLoadUnlessTheirGNetsArePriors) {
     FAIL() << "a predicted tensor was loaded where no prior is";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Errc::kShapeMismatch);
-    EXPECT_NE(std::string(e.what()).find("another plan"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("other g-nets"), std::string::npos) << e.what();
   }
 }
 
-TEST(Planner, GlobsMatchWholeNames) {
+TEST(ParameterGNets, GlobsMatchWholeNames) {
   EXPECT_TRUE(matches_glob("*", ""));
   EXPECT_TRUE(matches_glob("encoder.*.weight", "encoder.layers.0.linear1.weight"));
   EXPECT_FALSE(matches_glob("encoder.*.weight", "encoder.layers.0.linear1.bias"));
@@ -191,24 +191,24 @@ TEST(Planner, GlobsMatchWholeNames) {
   EXPECT_FALSE(matches_glob("a*b", "ab."));
 }
 
-TEST(Planner, RulesOverrideKeyByKeyAndLastWins) {
+TEST(ParameterGNets, RulesOverrideKeyByKeyAndLastWins) {
   const Registry registry = test_registry();
   NamedParameter p;
   p.info = {"fc.weight", "weight", "fc", "Unknown", {60, 50}, DType::kF32, 1.0};
   p.tensor = torch::randn({60, 50}).requires_grad_();
   BottleneckOptions o;
   o.gnet.hidden = {4};
-  EXPECT_FALSE(plan_parameter(p, registry, o)) << "nobody claims the module";
+  EXPECT_FALSE(spec_of(p, registry, o)) << "nobody claims the module";
   o.layers = {{.match = "*", .type = "linear", .tile_weights = 400},
               {.match = "fc.*", .hidden = std::vector<std::int64_t>{5}}};
-  const auto plan = plan_parameter(p, registry, o);
-  ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->tile_rows, 20);
-  EXPECT_EQ(plan->hidden, (std::vector<std::int64_t>{5}));
+  const auto spec = spec_of(p, registry, o);
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->tile_rows, 20);
+  EXPECT_EQ(spec->hidden, (std::vector<std::int64_t>{5}));
   o.layers.push_back({.match = "fc.weight", .type = "plain"});
-  EXPECT_FALSE(plan_parameter(p, registry, o));
+  EXPECT_FALSE(spec_of(p, registry, o));
   o.layers.back().type = "nobody";
-  EXPECT_THROW(plan_parameter(p, registry, o), Error);
+  EXPECT_THROW(spec_of(p, registry, o), Error);
 }
 
 }  // namespace

@@ -120,10 +120,10 @@ TEST_F(Verbs, FinishMeetsTheSize) {
   GenomicBottleneck bottleneck(*model, registry_, options_);
   for (int i = 0; i < 400; ++i) step(model, bottleneck);
   bottleneck.finish();
-  const std::int64_t planned = bottleneck.bytes();
-  EXPECT_EQ(bottleneck.save(path_, {.overwrite = true}), planned);
-  EXPECT_LE(planned, 320);
-  EXPECT_GE(planned, 300);
+  const std::int64_t expected = bottleneck.bytes();
+  EXPECT_EQ(bottleneck.save(path_, {.overwrite = true}), expected);
+  EXPECT_LE(expected, 320);
+  EXPECT_GE(expected, 300);
   EXPECT_EQ(ArtifactReader::open(path_).arch(), "mine");
   const auto stored = expand(ArtifactReader::open(path_), registry_);
   EXPECT_TRUE(at::equal(stored[0].tensor, model->parameters()[0].detach()));
@@ -171,8 +171,8 @@ TEST_F(Verbs, KeptStreamsAreThoseOfTheirIntegers) {
       if (t.kind == TensorKind::kPredicted) {
         const std::vector<float> theta = file.theta(i);
         CodedTheta coded{t.theta_steps, std::vector<std::int32_t>(theta.size())};
-        const auto blocks = gnet_blocks(t.plan);
-        const auto parameters = static_cast<std::size_t>(gnet_parameters(t.plan));
+        const auto blocks = gnet_blocks(t.spec);
+        const auto parameters = static_cast<std::size_t>(gnet_parameters(t.spec));
         for (std::size_t b = 0; b < blocks.size(); ++b)
           for (std::size_t tile = 0; tile < theta.size() / parameters; ++tile)
             for (std::int64_t n = 0; n < blocks[b].count; ++n) {
@@ -181,7 +181,7 @@ TEST_F(Verbs, KeptStreamsAreThoseOfTheirIntegers) {
               coded.integers[at] =
                   static_cast<std::int32_t>(std::lround(theta[at] / step_size(t.theta_steps[b])));
             }
-        again.add_predicted(t.name, t.dtype, t.shape, t.plan, coded, file.coded(i));
+        again.add_predicted(t.name, t.dtype, t.shape, t.spec, coded, file.coded(i));
       } else {
         ASSERT_EQ(t.kind, TensorKind::kQuantized);
         again.add_coded(t.name, t.dtype, t.shape, file.coded(i));

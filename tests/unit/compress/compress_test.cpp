@@ -131,11 +131,11 @@ TEST_F(CompressTest, PlannedBytesBoundTheFile) {
     o.gnet.hidden = {6};
     o.gnet.ratio = ratio;
     o.arch = "mlp";
-    const std::int64_t planned = planned_bytes(model_->tensors(), types_, o);
+    const std::int64_t expected = expected_bytes(model_->tensors(), types_, o);
     GenomicBottleneck bottleneck(model_->tensors(), types_, o);
     const std::int64_t actual = bottleneck.bytes();
-    EXPECT_LE(actual, planned + 16);
-    EXPECT_GT(actual, planned * 8 / 10);
+    EXPECT_LE(actual, expected + 16);
+    EXPECT_GT(actual, expected * 8 / 10);
   }
 }
 

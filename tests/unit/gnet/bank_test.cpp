@@ -8,8 +8,8 @@ namespace gbcompress {
 namespace {
 
 TEST(Bank, InitialisesWeightsNormalAndBiasesZero) {
-  const GNetPlan plan = kernel_case("", {100, 100}, {}, 100, 100, {32}).plan;
-  const BankShape shape = bank_shape(plan);
+  const GNetSpec spec = kernel_case("", {100, 100}, {}, 100, 100, {32}).spec;
+  const BankShape shape = bank_shape(spec);
   ASSERT_EQ(shape.parameters(), 513);  // 14-32-1: 14 * 32 + 32 + 32 + 1
   at::Tensor theta = at::empty({200, 513});
   initialise_gnets(shape, 3, "fc.weight", theta);
@@ -25,7 +25,7 @@ TEST(Bank, InitialisesWeightsNormalAndBiasesZero) {
 }
 
 TEST(Bank, InitialValuesDependOnSeedAndNameAlone) {
-  const BankShape shape = bank_shape(kernel_case("", {20, 20}, {}, 10, 10, {8}).plan);
+  const BankShape shape = bank_shape(kernel_case("", {20, 20}, {}, 10, 10, {8}).spec);
   at::Tensor four = at::empty({4, shape.parameters()}), two = at::empty({2, shape.parameters()});
   initialise_gnets(shape, 5, "a", four);
   initialise_gnets(shape, 5, "a", two);
@@ -37,16 +37,16 @@ TEST(Bank, InitialValuesDependOnSeedAndNameAlone) {
 }
 
 TEST(Bank, KeyTellsShapesApart) {
-  const GNetPlan plan = kernel_case("", {20, 20}, {}, 10, 10, {8}).plan;
-  GNetPlan other = plan;
+  const GNetSpec spec = kernel_case("", {20, 20}, {}, 10, 10, {8}).spec;
+  GNetSpec other = spec;
   other.shape = {40, 10};
   other.output_scale = 9;
-  EXPECT_EQ(bank_key(plan), bank_key(other)) << "equal g-nets share a bank whatever the tensor";
+  EXPECT_EQ(bank_key(spec), bank_key(other)) << "equal g-nets share a bank whatever the tensor";
   other.hidden = {8, 8};
-  EXPECT_NE(bank_key(plan), bank_key(other));
-  other = plan;
+  EXPECT_NE(bank_key(spec), bank_key(other));
+  other = spec;
   other.row_code = Encoding::kGray;
-  EXPECT_NE(bank_key(plan), bank_key(other));
+  EXPECT_NE(bank_key(spec), bank_key(other));
 }
 
 }  // namespace

@@ -20,14 +20,14 @@ class KernelTest : public ::testing::TestWithParam<std::tuple<std::size_t, Kerne
     if (!kernel_) kernel_ = kKernels[std::get<0>(GetParam())].make();
     return *kernel_;
   }
-  const GNetPlan& plan() const { return std::get<1>(GetParam()).plan; }
+  const GNetSpec& spec() const { return std::get<1>(GetParam()).spec; }
 
  private:
   std::unique_ptr<TileKernel> kernel_;
 };
 
 TEST_P(KernelTest, WritesTheReferenceWeights) {
-  const KernelNumbers n(plan());
+  const KernelNumbers n(spec());
   std::vector<float> expected(n.gradient.size(), -7), got(n.gradient.size(), -7);
   make_reference_kernel()->forward(n.shape, n.theta, n.tiles(expected.data(), 0.37f));
   kernel().forward(n.shape, n.theta, n.tiles(got.data(), 0.37f));
@@ -36,7 +36,7 @@ TEST_P(KernelTest, WritesTheReferenceWeights) {
 }
 
 TEST_P(KernelTest, AddsTheReferenceGradient) {
-  const KernelNumbers n(plan());
+  const KernelNumbers n(spec());
   std::vector<float> expected(n.theta.size(), 0.25f), got(n.theta.size(), 0.25f);
   make_reference_kernel()->backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), expected);
   kernel().backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), got);
@@ -44,8 +44,8 @@ TEST_P(KernelTest, AddsTheReferenceGradient) {
 }
 
 TEST_P(KernelTest, DeviationsAndTheirGradientsAreTheReferences) {
-  if (plan().generator != Generator::kStochastic) return;  // others have none
-  const KernelNumbers n(plan());
+  if (spec().generator != Generator::kStochastic) return;  // others have none
+  const KernelNumbers n(spec());
   std::vector<float> weights(n.gradient.size()), logs[2], grads[2];
   std::vector<float> log_gradient = n.gradient;
   std::reverse(log_gradient.begin(), log_gradient.end());
@@ -69,7 +69,7 @@ TEST_P(KernelTest, DeviationsAndTheirGradientsAreTheReferences) {
 }
 
 TEST_P(KernelTest, TouchesNothingBesideItsTiles) {
-  const KernelNumbers n(plan());
+  const KernelNumbers n(spec());
   // Only the first tile is asked for; every position it does not own must keep its value.
   std::vector<float> values(n.gradient.size(), -7), owned(n.gradient.size(), 0);
   const auto all = n.tiles(values.data(), 1);
@@ -87,7 +87,7 @@ TEST_P(KernelTest, TouchesNothingBesideItsTiles) {
 }
 
 TEST_P(KernelTest, GivesTheSameBitsForOneTwoAndFourThreads) {
-  const KernelNumbers n(plan());
+  const KernelNumbers n(spec());
   std::vector<float> values[3], grads[3];
   const int threads = at::get_num_threads();
   for (int run = 0; run < 3; ++run) {

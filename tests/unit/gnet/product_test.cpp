@@ -21,18 +21,18 @@ Product random_product(std::uint64_t seed) {
   const auto roll = [&](std::int64_t low, std::int64_t high) {
     return low + random.bits(index++) % (high - low + 1);
   };
-  GNetPlan plan;
-  plan.generator = seed % 2 ? Generator::kLowRank : Generator::kXox;
-  plan.rank = roll(1, 5);
-  plan.hidden.clear();
-  plan.tile_rows = roll(1, 7);
-  plan.tile_cols = roll(1, 9);
-  plan.shape = {plan.tile_rows, plan.tile_cols};
+  GNetSpec spec;
+  spec.generator = seed % 2 ? Generator::kLowRank : Generator::kXox;
+  spec.rank = roll(1, 5);
+  spec.hidden.clear();
+  spec.tile_rows = roll(1, 7);
+  spec.tile_cols = roll(1, 9);
+  spec.shape = {spec.tile_rows, spec.tile_cols};
   if (seed % 3 == 0) {
-    plan.shape.push_back(3);
-    plan.kernel_codes = {Encoding::kOneHot};
+    spec.shape.push_back(3);
+    spec.kernel_codes = {Encoding::kOneHot};
   }
-  Product p{bank_shape(plan), roll(1, plan.tile_rows), roll(1, plan.tile_cols), {}};
+  Product p{bank_shape(spec), roll(1, spec.tile_rows), roll(1, spec.tile_cols), {}};
   std::vector<float> values(static_cast<std::size_t>(p.shape.parameters()));
   random.fill_normal(values, 0, 0.7f, 1000);
   p.theta.assign(values.begin(), values.end());

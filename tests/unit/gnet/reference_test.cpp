@@ -28,11 +28,11 @@ Problem random_problem(std::uint64_t seed) {
   const auto roll = [&](std::int64_t low, std::int64_t high) {
     return low + random.bits(index++) % (high - low + 1);
   };
-  GNetPlan plan;
-  plan.tile_rows = seed % 5 == 1 ? 1 : roll(1, 6);
-  plan.tile_cols = seed % 5 == 2 ? 1 : roll(1, 40);
-  plan.shape = {plan.tile_rows, plan.tile_cols};
-  for (auto d = roll(0, 2); d > 0; --d) plan.shape.push_back(roll(1, 3));
+  GNetSpec spec;
+  spec.tile_rows = seed % 5 == 1 ? 1 : roll(1, 6);
+  spec.tile_cols = seed % 5 == 2 ? 1 : roll(1, 40);
+  spec.shape = {spec.tile_rows, spec.tile_cols};
+  for (auto d = roll(0, 2); d > 0; --d) spec.shape.push_back(roll(1, 3));
   const auto code = [&](std::int64_t n, std::int64_t kinds) -> AxisCode {
     const auto kind = static_cast<Encoding>(roll(0, kinds));
     if (kind < Encoding::kFourier) return kind;
@@ -40,18 +40,18 @@ Problem random_problem(std::uint64_t seed) {
     const std::int64_t side = n % 3 == 0 ? 3 : 1;
     return {kind, roll(1, 3), {side, n / side}};
   };
-  plan.row_code = code(plan.tile_rows, 5);
-  plan.col_code = code(plan.tile_cols, 5);
-  for (std::size_t d = 2; d < plan.shape.size(); ++d)
-    plan.kernel_codes.push_back(code(plan.shape[d], 4));
-  plan.hidden.clear();
-  for (int layer = seed % 2 ? 3 : 1; layer > 0; --layer) plan.hidden.push_back(roll(1, 7));
-  Problem p{{}, roll(1, plan.tile_rows), roll(1, plan.tile_cols), {}};
+  spec.row_code = code(spec.tile_rows, 5);
+  spec.col_code = code(spec.tile_cols, 5);
+  for (std::size_t d = 2; d < spec.shape.size(); ++d)
+    spec.kernel_codes.push_back(code(spec.shape[d], 4));
+  spec.hidden.clear();
+  for (int layer = seed % 2 ? 3 : 1; layer > 0; --layer) spec.hidden.push_back(roll(1, 7));
+  Problem p{{}, roll(1, spec.tile_rows), roll(1, spec.tile_cols), {}};
   if (seed % 3 == 0) {
-    plan.generator = Generator::kStochastic;
+    spec.generator = Generator::kStochastic;
     if (seed % 6 == 0) p.noise = {&noise_stream(), seed * 1000};
   }
-  p.shape = bank_shape(plan);
+  p.shape = bank_shape(spec);
   return p;
 }
 
@@ -324,21 +324,21 @@ TEST(Reference, FloatGradientsStayNearTheDoubleOnes) {
   EXPECT_GT(worst, 1e-9);
 }
 
-GNetPlan matrix_plan(std::int64_t rows, std::int64_t cols, std::int64_t tile_rows,
+GNetSpec matrix_spec(std::int64_t rows, std::int64_t cols, std::int64_t tile_rows,
                      std::int64_t tile_cols, std::int64_t hidden) {
-  GNetPlan plan;
-  plan.shape = {rows, cols};
-  plan.tile_rows = tile_rows;
-  plan.tile_cols = tile_cols;
-  plan.hidden = {hidden};
-  return plan;
+  GNetSpec spec;
+  spec.shape = {rows, cols};
+  spec.tile_rows = tile_rows;
+  spec.tile_cols = tile_cols;
+  spec.hidden = {hidden};
+  return spec;
 }
 
 TEST(Reference, SeveralTilesUseTheirOwnParameters) {
-  const GNetPlan plan = matrix_plan(5, 7, 3, 4, 6);
-  const BankShape shape = bank_shape(plan);
-  const TileGrid grid = plan.grid();
-  std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+  const GNetSpec spec = matrix_spec(5, 7, 3, 4, 6);
+  const BankShape shape = bank_shape(spec);
+  const TileGrid grid = spec.grid();
+  std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)));
   RandomStream(5, "theta").fill_normal(theta, 0, 0.5f);
   std::vector<float> out(35);
   std::vector<TileTarget> tiles;
@@ -357,8 +357,8 @@ TEST(Reference, SeveralTilesUseTheirOwnParameters) {
 
 TEST(TileKernel, RefusesMemoryThatDoesNotFit) {
   const auto kernel = make_reference_kernel();
-  const GNetPlan plan = matrix_plan(4, 4, 4, 4, 3);
-  const BankShape shape = bank_shape(plan);
+  const GNetSpec spec = matrix_spec(4, 4, 4, 4, 3);
+  const BankShape shape = bank_shape(spec);
   const std::size_t n = static_cast<std::size_t>(shape.parameters());
   std::vector<float> theta(n), grad(n), out(17);
   const auto code = [&](std::span<const float> t, TileTarget tile, const BankShape& s) {

@@ -35,7 +35,7 @@ TEST_F(ThreadsTest, TheFusedKernelGivesTheSameBitsOnAnyNumber) {
   for (const KernelCase& c : {kernel_case("many tiles", {333, 410}, {}, 100, 100, {32}),
                               kernel_case("one large tile", {700, 310}, {}, 700, 310, {21}),
                               kernel_case("one deep tile", {500, 270}, {}, 500, 270, {30, 10})}) {
-    const KernelNumbers n(c.plan);
+    const KernelNumbers n(c.spec);
     std::vector<float> values[4], grads[4];
     for (int run = 0; run < 4; ++run) {
       at::set_num_threads(run == 3 ? 2 : 1 << run);  // 1, 2, 4, and 2 again

@@ -10,14 +10,14 @@
 namespace gbcompress {
 namespace {
 
-GNetPlan plan_of(Generator generator) {
+GNetSpec spec_of(Generator generator) {
   const ParameterInfo info{
       .name = "fc.weight", .local_name = "weight", .shape = {50, 70}, .std = 0.3};
-  return make_plan(info, {},
+  return make_spec(info, {},
                    {.tile_weights = 900, .hidden = {9}, .generator = generator, .rank = 3});
 }
-GnetLayer layer_of(const GNetPlan& plan, std::uint64_t seed = 1) {
-  return GnetLayer(plan, "fc.weight", seed, {.lr = 1e-2});
+GnetLayer layer_of(const GNetSpec& spec, std::uint64_t seed = 1) {
+  return GnetLayer(spec, "fc.weight", seed, {.lr = 1e-2});
 }
 
 /// One range for each `grain` items, or all in one.
@@ -44,18 +44,18 @@ std::vector<float> trained(GnetLayer layer, const TileKernel& kernel, TileLayout
 class GnetLayerOf : public ::testing::TestWithParam<Generator> {};
 
 TEST_P(GnetLayerOf, RangesChangeNoBit) {
-  const GNetPlan plan = plan_of(GetParam());
+  const GNetSpec spec = spec_of(GetParam());
   for (const TileLayout layout : {TileLayout::kTensor, TileLayout::kTiles})
-    EXPECT_EQ(trained(layer_of(plan), *make_fused_kernel_with(runner(true)), layout, true),
-              trained(layer_of(plan), *make_fused_kernel_with(runner(false)), layout, false));
+    EXPECT_EQ(trained(layer_of(spec), *make_fused_kernel_with(runner(true)), layout, true),
+              trained(layer_of(spec), *make_fused_kernel_with(runner(false)), layout, false));
 }
 
 TEST_P(GnetLayerOf, KernelsAgree) {
-  const GNetPlan plan = plan_of(GetParam());
+  const GNetSpec spec = spec_of(GetParam());
   const auto fused =
-      trained(layer_of(plan), *make_fused_kernel_with(runner(false)), TileLayout::kTensor, false);
+      trained(layer_of(spec), *make_fused_kernel_with(runner(false)), TileLayout::kTensor, false);
   const auto exact =
-      trained(layer_of(plan), *make_exact_kernel_with(runner(true)), TileLayout::kTensor, false);
+      trained(layer_of(spec), *make_exact_kernel_with(runner(true)), TileLayout::kTensor, false);
   ASSERT_EQ(fused.size(), exact.size());
   double difference = 0, size = 0;
   for (std::size_t i = 0; i < fused.size(); ++i) {
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Generators, GnetLayerOf,
                                            Generator::kLowRank, Generator::kXox));
 
 TEST(GnetLayer, WeightsFallTowardsZero) {
-  GnetLayer layer = layer_of(plan_of(Generator::kGNet));
+  GnetLayer layer = layer_of(spec_of(Generator::kGNet));
   const auto kernel = make_fused_kernel_with(runner(false));
   std::vector<float> weights(50 * 70);
   double first = 0, last = 0;
@@ -87,13 +87,13 @@ TEST(GnetLayer, WeightsFallTowardsZero) {
 }
 
 TEST(GnetLayer, RestoredLayerGivesTheSameWeights) {
-  GnetLayer a = layer_of(plan_of(Generator::kGNet)), b = layer_of(plan_of(Generator::kGNet), 2);
+  GnetLayer a = layer_of(spec_of(Generator::kGNet)), b = layer_of(spec_of(Generator::kGNet), 2);
   const auto kernel = make_exact_kernel_with(runner(false));
   std::vector<float> from(50 * 70), to(50 * 70);
   a.predict(*kernel, from, TileLayout::kTensor, {});
   b.predict(*kernel, to, TileLayout::kTensor, {});
   EXPECT_NE(from, to) << "the seed changes the first values";
-  b.restore(a.theta(), a.plan().output_scale);
+  b.restore(a.theta(), a.spec().output_scale);
   b.predict(*kernel, to, TileLayout::kTensor, {});
   EXPECT_EQ(from, to);
 }
@@ -111,15 +111,15 @@ TEST(GnetLayer, GoesOnFromItsMoments) {
       layer.step(1, runner(false));
     }
   };
-  GnetLayer whole = layer_of(plan_of(Generator::kGNet)), first = whole, second = whole;
+  GnetLayer whole = layer_of(spec_of(Generator::kGNet)), first = whole, second = whole;
   train(whole, 0, 6);
   train(first, 0, 3);
-  second.restore(first.theta(), first.plan().output_scale);
+  second.restore(first.theta(), first.spec().output_scale);
   second.restore_moments(first.first_moment(), first.second_moment(), first.steps());
   train(second, 3, 6);
   EXPECT_TRUE(std::equal(whole.theta().begin(), whole.theta().end(), second.theta().begin()));
   EXPECT_EQ(second.steps(), 6);
-  first.restore(first.theta(), first.plan().output_scale);
+  first.restore(first.theta(), first.spec().output_scale);
   EXPECT_TRUE(first.first_moment().empty());
   train(first, 3, 6);  // the optimizer starts anew
   EXPECT_FALSE(std::equal(whole.theta().begin(), whole.theta().end(), first.theta().begin()));
@@ -128,7 +128,7 @@ TEST(GnetLayer, GoesOnFromItsMoments) {
 }
 
 TEST(GnetLayer, RefusesOtherSizesAndGradientsThatAreNotFinite) {
-  GnetLayer layer = layer_of(plan_of(Generator::kGNet));
+  GnetLayer layer = layer_of(spec_of(Generator::kGNet));
   const auto kernel = make_exact_kernel_with(runner(false));
   std::vector<float> weights(50 * 70 + 1);
   EXPECT_THROW(layer.predict(*kernel, weights, TileLayout::kTensor, {}), Error);

@@ -11,39 +11,39 @@
 namespace gbcompress {
 namespace {
 
-/// A random plan: any rank, either orientation, splits, tiles that do and do not divide.
-GNetPlan random_plan(std::mt19937& random) {
+/// A random specification: any rank, either orientation, splits, tiles that do and do not divide.
+GNetSpec random_spec(std::mt19937& random) {
   const auto draw = [&](int low, int high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
-  GNetPlan plan;
+  GNetSpec spec;
   const int rank = static_cast<int>(draw(1, 5));
-  plan.view = rank == 1         ? MatrixView{.row_dim = 0, .col_dim = -1}
+  spec.view = rank == 1         ? MatrixView{.row_dim = 0, .col_dim = -1}
               : draw(0, 1) == 0 ? MatrixView{.row_dim = 0, .col_dim = 1}
                                 : MatrixView{.row_dim = 1, .col_dim = 0};
-  plan.view.row_splits = draw(1, 3);
-  if (rank > 1) plan.view.col_splits = draw(1, 3);
+  spec.view.row_splits = draw(1, 3);
+  if (rank > 1) spec.view.col_splits = draw(1, 3);
   const std::int64_t rows = draw(1, 9), cols = rank == 1 ? 1 : draw(1, 9);
-  plan.shape.assign(static_cast<std::size_t>(rank), 0);
-  for (std::int64_t& side : plan.shape) side = draw(1, 3);
-  plan.shape[static_cast<std::size_t>(plan.view.row_dim)] = rows * plan.view.row_splits;
+  spec.shape.assign(static_cast<std::size_t>(rank), 0);
+  for (std::int64_t& side : spec.shape) side = draw(1, 3);
+  spec.shape[static_cast<std::size_t>(spec.view.row_dim)] = rows * spec.view.row_splits;
   if (rank > 1)
-    plan.shape[static_cast<std::size_t>(plan.view.col_dim)] = cols * plan.view.col_splits;
-  plan.tile_rows = draw(1, static_cast<int>(rows));
-  plan.tile_cols = draw(1, static_cast<int>(cols));
-  return plan;
+    spec.shape[static_cast<std::size_t>(spec.view.col_dim)] = cols * spec.view.col_splits;
+  spec.tile_rows = draw(1, static_cast<int>(rows));
+  spec.tile_cols = draw(1, static_cast<int>(cols));
+  return spec;
 }
 
-TEST(PlaceTiles, AgreesWithAssembleOnRandomPlans) {
+TEST(PlaceTiles, AgreesWithAssembleOnRandomSpecs) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
-    const GNetPlan plan = random_plan(random);
-    const TileGrid grid = plan.grid();
+    const GNetSpec spec = random_spec(random);
+    const TileGrid grid = spec.grid();
     const at::Tensor tiles =
         torch::rand({grid.tiles(), grid.tile_rows(), grid.tile_cols(), grid.kernel()});
-    at::Tensor wanted = torch::full(plan.shape, -1.0f);
+    at::Tensor wanted = torch::full(spec.shape, -1.0f);
     assemble(grid, tiles.data_ptr<float>(), wanted.data_ptr<float>());
-    const at::Tensor placed = place_tiles(plan, tiles);
+    const at::Tensor placed = place_tiles(spec, tiles);
     ASSERT_TRUE(placed.is_contiguous());
     ASSERT_TRUE(torch::equal(placed, wanted)) << "round " << round;
   }
@@ -52,13 +52,13 @@ TEST(PlaceTiles, AgreesWithAssembleOnRandomPlans) {
 TEST(PlaceTiles, SendsEachGradientToItsPosition) {
   std::mt19937 random(8);
   for (int round = 0; round < 100; ++round) {
-    const GNetPlan plan = random_plan(random);
-    const TileGrid grid = plan.grid();
+    const GNetSpec spec = random_spec(random);
+    const TileGrid grid = spec.grid();
     at::Tensor tiles =
         torch::rand({grid.tiles(), grid.tile_rows(), grid.tile_cols(), grid.kernel()});
     tiles.set_requires_grad(true);
-    const at::Tensor upstream = torch::rand(plan.shape) + 1;
-    place_tiles(plan, tiles).backward(upstream);
+    const at::Tensor upstream = torch::rand(spec.shape) + 1;
+    place_tiles(spec, tiles).backward(upstream);
     at::Tensor wanted = torch::full(tiles.sizes(), -1.0f);
     disassemble(grid, upstream.data_ptr<float>(), wanted.data_ptr<float>());
     ASSERT_TRUE(torch::equal(tiles.grad(), wanted)) << "round " << round;
@@ -75,11 +75,11 @@ Errc code_of(const std::function<void()>& action, std::string* message = nullptr
   return Errc::kFailure;
 }
 
-/// A type whose plan and build are given by the test.
+/// A type whose specification and build are given by the test.
 class TestType final : public GNetType {
  public:
-  TestType(PlanFunction plan, BuildFunction build, bool custom)
-      : plan_(std::move(plan)), build_(std::move(build)), custom_(custom) {}
+  TestType(SpecFunction spec, BuildFunction build, bool custom)
+      : spec_(std::move(spec)), build_(std::move(build)), custom_(custom) {}
   std::string_view id() const noexcept override { return "test"; }
   std::uint32_t revision() const noexcept override { return 3; }
   std::vector<std::string> modules() const override { return {"Test"}; }
@@ -88,23 +88,23 @@ class TestType final : public GNetType {
   }
 
  private:
-  std::optional<GNetPlan> plan_impl(const ParameterInfo& parameter,
+  std::optional<GNetSpec> spec_impl(const ParameterInfo& parameter,
                                     const GNetOptions& options) const override {
-    return plan_(parameter, options);
+    return spec_(parameter, options);
   }
-  at::Tensor build_impl(const GNetPlan& plan, const at::Tensor& tiles) const override {
-    return build_(plan, tiles);
+  at::Tensor build_impl(const GNetSpec& spec, const at::Tensor& tiles) const override {
+    return build_(spec, tiles);
   }
-  PlanFunction plan_;
+  SpecFunction spec_;
   BuildFunction build_;
   bool custom_;
 };
 
-GNetPlan plan_of(std::vector<std::int64_t> shape) {
-  GNetPlan plan;
-  plan.shape = std::move(shape);
-  plan.tile_rows = plan.tile_cols = 2;
-  return plan;
+GNetSpec spec_of(std::vector<std::int64_t> shape) {
+  GNetSpec spec;
+  spec.shape = std::move(shape);
+  spec.tile_rows = spec.tile_cols = 2;
+  return spec;
 }
 
 ParameterInfo parameter_of(std::vector<std::int64_t> shape) {
@@ -114,57 +114,57 @@ ParameterInfo parameter_of(std::vector<std::int64_t> shape) {
   return parameter;
 }
 
-TEST(GNetType, PlanIsNamedAndChecked) {
+TEST(GNetType, SpecIsNamedAndChecked) {
   const ParameterInfo parameter = parameter_of({4, 4});
-  const TestType good([](auto&, auto&) { return plan_of({4, 4}); }, &place_tiles, false);
-  const auto plan = good.plan(parameter, {});
-  ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(plan->type_id, "test");
-  EXPECT_EQ(plan->type_revision, 3u);
+  const TestType good([](auto&, auto&) { return spec_of({4, 4}); }, &place_tiles, false);
+  const auto spec = good.spec(parameter, {});
+  ASSERT_TRUE(spec.has_value());
+  EXPECT_EQ(spec->type_id, "test");
+  EXPECT_EQ(spec->type_revision, 3u);
 
   const TestType none([](auto&, auto&) { return std::nullopt; }, &place_tiles, false);
-  EXPECT_FALSE(none.plan(parameter, {}).has_value());
+  EXPECT_FALSE(none.spec(parameter, {}).has_value());
 
   std::string message;
   const TestType invalid(
       [](auto&, auto&) {
-        GNetPlan bad = plan_of({4, 4});
+        GNetSpec bad = spec_of({4, 4});
         bad.hidden.clear();
         return bad;
       },
       &place_tiles, false);
-  EXPECT_EQ(code_of([&] { invalid.plan(parameter, {}); }, &message), Errc::kPluginFailed);
+  EXPECT_EQ(code_of([&] { invalid.spec(parameter, {}); }, &message), Errc::kPluginFailed);
   EXPECT_NE(message.find("fc.weight"), std::string::npos) << message;
   EXPECT_NE(message.find("hidden"), std::string::npos) << message;
 }
 
-TEST(GNetType, OnlyACustomBuildMayPlanAnotherShape) {
+TEST(GNetType, OnlyACustomBuildMayFormAnotherShape) {
   const ParameterInfo parameter = parameter_of({4, 8});
-  const PlanFunction half = [](auto&, auto&) { return plan_of({4, 4}); };
-  EXPECT_EQ(code_of([&] { TestType(half, &place_tiles, false).plan(parameter, {}); }),
+  const SpecFunction half = [](auto&, auto&) { return spec_of({4, 4}); };
+  EXPECT_EQ(code_of([&] { TestType(half, &place_tiles, false).spec(parameter, {}); }),
             Errc::kPluginFailed);
-  EXPECT_TRUE(TestType(half, &place_tiles, true).plan(parameter, {}).has_value());
+  EXPECT_TRUE(TestType(half, &place_tiles, true).spec(parameter, {}).has_value());
 }
 
 TEST(GNetType, BuildChecksWhatGoesInAndWhatComesOut) {
-  const PlanFunction any = [](auto&, auto&) { return plan_of({4, 4}); };
+  const SpecFunction any = [](auto&, auto&) { return spec_of({4, 4}); };
   const TestType places(any, &place_tiles, false);
-  const GNetPlan plan = plan_of({4, 4});
+  const GNetSpec spec = spec_of({4, 4});
   const at::Tensor tiles = torch::rand({4, 2, 2, 1});
-  EXPECT_EQ(places.build(plan, tiles, {4, 4}, "w").sizes().vec(),
+  EXPECT_EQ(places.build(spec, tiles, {4, 4}, "w").sizes().vec(),
             (std::vector<std::int64_t>{4, 4}));
-  EXPECT_EQ(code_of([&] { places.build(plan, tiles, {4, 5}, "w"); }), Errc::kPluginFailed);
+  EXPECT_EQ(code_of([&] { places.build(spec, tiles, {4, 5}, "w"); }), Errc::kPluginFailed);
   EXPECT_EQ(code_of([&] {
-              places.build(plan, tiles.squeeze(), {4, 4}, "w");
+              places.build(spec, tiles.squeeze(), {4, 4}, "w");
             }),
             Errc::kShapeMismatch);
-  EXPECT_EQ(code_of([&] { places.build(plan, at::Tensor(), {4, 4}, "w"); }), Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { places.build(spec, at::Tensor(), {4, 4}, "w"); }), Errc::kShapeMismatch);
   const TestType nothing(
       any, [](auto&, auto&) { return at::Tensor(); }, true);
   std::string message;
   EXPECT_EQ(code_of(
                 [&] {
-                  nothing.build(plan, tiles, {4, 4}, "w");
+                  nothing.build(spec, tiles, {4, 4}, "w");
                 },
                 &message),
             Errc::kPluginFailed);

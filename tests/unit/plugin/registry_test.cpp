@@ -8,7 +8,7 @@
 namespace gbcompress {
 namespace {
 
-std::optional<GNetPlan> plan_nothing(const ParameterInfo&, const GNetOptions&) { return {}; }
+std::optional<GNetSpec> spec_of_nothing(const ParameterInfo&, const GNetOptions&) { return {}; }
 
 std::string refusal(Registry& registry, const std::string& origin,
                     const std::function<void(Registrar&)>& fill,
@@ -29,8 +29,9 @@ std::unique_ptr<Strategy> no_strategy() { return nullptr; }
 TEST(Registry, FindsWhatWasCommitted) {
   Registry registry;
   const auto added = registry.stage("a.so", [](Registrar& r) {
-    r.register_gnet_type({.id = "row", .modules = {"Row", "RowWide"}, .revision = 2}, plan_nothing);
-    r.register_gnet_type("Col", plan_nothing);
+    r.register_gnet_type({.id = "row", .modules = {"Row", "RowWide"}, .revision = 2},
+                         spec_of_nothing);
+    r.register_gnet_type("Col", spec_of_nothing);
     r.register_model("net", no_model);
     r.register_strategy("way", no_strategy);
   });
@@ -50,8 +51,9 @@ TEST(Registry, FindsWhatWasCommitted) {
 TEST(Registry, CustomBuildIsWhetherThereIsOne) {
   Registry registry;
   registry.stage("a.so", [](Registrar& r) {
-    r.register_gnet_type("Places", plan_nothing);
-    r.register_gnet_type("Builds", plan_nothing, [](auto&, const at::Tensor& t) { return t * 2; });
+    r.register_gnet_type("Places", spec_of_nothing);
+    r.register_gnet_type("Builds", spec_of_nothing,
+                         [](auto&, const at::Tensor& t) { return t * 2; });
   });
   EXPECT_EQ(registry.find_by_id("places")->supports("custom-build"), 0);
   EXPECT_EQ(registry.find_by_id("builds")->supports("custom-build"), 1);
@@ -61,10 +63,10 @@ TEST(Registry, CustomBuildIsWhetherThereIsOne) {
 TEST(Registry, CommitsAllOrNothing) {
   Registry registry;
   refusal(registry, "a.so", [](Registrar& r) {
-    r.register_gnet_type("Row", plan_nothing);
+    r.register_gnet_type("Row", spec_of_nothing);
     r.register_model("net", no_model);
     r.register_strategy("way", no_strategy);
-    r.register_gnet_type({.id = "Bad Id", .modules = {"Other"}}, plan_nothing);
+    r.register_gnet_type({.id = "Bad Id", .modules = {"Other"}}, spec_of_nothing);
   });
   EXPECT_TRUE(registry.ids().empty());
   EXPECT_EQ(registry.find_by_module("Row"), nullptr);
@@ -73,7 +75,7 @@ TEST(Registry, CommitsAllOrNothing) {
   // What fill throws is passed on, and also leaves nothing.
   EXPECT_THROW(registry.stage("a.so",
                               [](Registrar& r) {
-                                r.register_gnet_type("Row", plan_nothing);
+                                r.register_gnet_type("Row", spec_of_nothing);
                                 throw std::runtime_error("later");
                               }),
                std::runtime_error);
@@ -83,14 +85,14 @@ TEST(Registry, CommitsAllOrNothing) {
 TEST(Registry, ConflictsNameBothFiles) {
   Registry registry;
   registry.stage("first.so", [](Registrar& r) {
-    r.register_gnet_type("Row", plan_nothing);
+    r.register_gnet_type("Row", spec_of_nothing);
     r.register_model("net", no_model);
     r.register_strategy("way", no_strategy);
   });
   for (const auto& fill : std::vector<std::function<void(Registrar&)>>{
-           [](Registrar& r) { r.register_gnet_type("Row", plan_nothing); },
+           [](Registrar& r) { r.register_gnet_type("Row", spec_of_nothing); },
            [](Registrar& r) {
-             r.register_gnet_type({.id = "other", .modules = {"Row"}}, plan_nothing);
+             r.register_gnet_type({.id = "other", .modules = {"Row"}}, spec_of_nothing);
            },
            [](Registrar& r) { r.register_model("net", no_model); },
            [](Registrar& r) { r.register_strategy("way", no_strategy); },
@@ -103,11 +105,11 @@ TEST(Registry, ConflictsNameBothFiles) {
 
 TEST(Registry, ASwallowedConflictIsStillRefused) {
   Registry registry;
-  registry.stage("first.so", [](Registrar& r) { r.register_gnet_type("Row", plan_nothing); });
+  registry.stage("first.so", [](Registrar& r) { r.register_gnet_type("Row", spec_of_nothing); });
   const std::string message = refusal(registry, "second.so", [](Registrar& r) {
-    r.register_gnet_type("Fine", plan_nothing);
+    r.register_gnet_type("Fine", spec_of_nothing);
     try {
-      r.register_gnet_type("Row", plan_nothing);
+      r.register_gnet_type("Row", spec_of_nothing);
     } catch (...) {
     }
   });
@@ -126,17 +128,18 @@ TEST(Registry, RefusesNonsense) {
   const std::string taken =
       refusal(registry, "a.so", [](Registrar& r) { r.register_strategy("backprop", no_strategy); });
   EXPECT_NE(taken.find("the program provides"), std::string::npos) << taken;
-  refusal(registry, "a.so",
-          [](Registrar& r) { r.register_gnet_type({.id = "row", .modules = {}}, plan_nothing); });
   refusal(registry, "a.so", [](Registrar& r) {
-    r.register_gnet_type({.id = "row", .modules = {"Row", "Row"}}, plan_nothing);
+    r.register_gnet_type({.id = "row", .modules = {}}, spec_of_nothing);
+  });
+  refusal(registry, "a.so", [](Registrar& r) {
+    r.register_gnet_type({.id = "row", .modules = {"Row", "Row"}}, spec_of_nothing);
   });
 }
 
 TEST(Registry, RequireSaysWhatIsMissing) {
   Registry registry;
   registry.stage("a.so", [](Registrar& r) {
-    r.register_gnet_type({.id = "row", .modules = {"Row"}, .revision = 2}, plan_nothing);
+    r.register_gnet_type({.id = "row", .modules = {"Row"}, .revision = 2}, spec_of_nothing);
   });
   EXPECT_EQ(&registry.require("row", 2), registry.find_by_id("row"));
   const auto missing = [&](const std::string& id, std::uint32_t revision) {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "artifact/header/encode_plan.h"
+#include "artifact/header/encode_spec.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
 #include "gbcompress/decode.h"
@@ -86,7 +86,7 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
   add_packing(entry, section.packing, section.stored);
   if (section.packing == Packing::kBlocks) entry["q"] = tensor.block_type;
   if (tensor.kind == TensorKind::kBlocks) add_source(entry, tensor, section);
-  if (has_plan(tensor.kind)) entry["g"] = encode_plan(tensor.plan, tensor.shape);
+  if (has_spec(tensor.kind)) entry["g"] = encode_spec(tensor.spec, tensor.shape);
   if (tensor.kind == TensorKind::kGenerated && tensor.coding != Coding::kI8)
     entry["c"] = static_cast<int>(tensor.coding);
   if (has_values(tensor)) {

@@ -7,7 +7,7 @@
 #include "artifact/header/cbor_reader.h"
 #include "artifact/header/header.h"
 #include "artifact/header/header_keys.h"
-#include "artifact/header/plan_fields.h"
+#include "artifact/header/spec_fields.h"
 #include "artifact/header/tensor_fields.h"
 #include "artifact/header/text.h"
 #include "artifact/integers/integers.h"
@@ -187,7 +187,7 @@ class HeaderParser {
     else if (entry.value)
       tensor.kind = TensorKind::kConstant;
     else if (entry.form)
-      tensor.kind = entry.plan ? TensorKind::kPredicted : TensorKind::kQuantized;
+      tensor.kind = entry.spec ? TensorKind::kPredicted : TensorKind::kQuantized;
     else if (entry.source)
       tensor.kind = TensorKind::kBlocks;
     else if (entry.change)
@@ -197,7 +197,7 @@ class HeaderParser {
     else if (entry.pieces)
       tensor.kind = TensorKind::kPieces;
     else
-      tensor.kind = entry.plan ? TensorKind::kGenerated : TensorKind::kExact;
+      tensor.kind = entry.spec ? TensorKind::kGenerated : TensorKind::kExact;
     if (entry.base > 0) tensor.base = entry.base - 1;
     if (tensor.kind != TensorKind::kTied) finish_tensor(tensor, entry);
     header_.tensors.push_back(std::move(tensor));
@@ -216,7 +216,7 @@ class HeaderParser {
     if (tensor.kind == TensorKind::kBlocks) return finish_blocks(tensor, entry);
     if (tensor.kind == TensorKind::kExact) section.raw = bytes;
     if (tensor.kind == TensorKind::kConstant) set_element(tensor, *entry.value);
-    if (entry.plan) finish_plan(tensor, entry);
+    if (entry.spec) finish_spec(tensor, entry);
     if (has_values(tensor)) finish_values(tensor, entry);
     if (has_values(tensor) || has_coded_theta(tensor)) {
       fits_small_ = fits_small_ && fits_small(integer_grids(tensor));
@@ -266,21 +266,21 @@ class HeaderParser {
     tensor.element.assign(first, first + bits / 8);
   }
 
-  void finish_plan(ArtifactTensor& tensor, TensorFields& entry) {
+  void finish_spec(ArtifactTensor& tensor, TensorFields& entry) {
     if (!is_real(tensor.dtype)) in_.corrupt("g-nets cannot generate this element type");
     const bool predicted = tensor.kind == TensorKind::kPredicted;
     tensor.coding = predicted ? Coding::kCoded : entry.coding.value_or(Coding::kI8);
     try {
-      tensor.plan = complete_plan(std::move(*entry.plan), tensor.shape);
+      tensor.spec = complete_spec(std::move(*entry.spec), tensor.shape);
       if (tensor.coding == Coding::kCoded)
-        tensor.theta_steps.resize(gnet_blocks(tensor.plan).size());
+        tensor.theta_steps.resize(gnet_blocks(tensor.spec).size());
       else
-        entry.section.raw = coded_bytes(tensor.plan, tensor.coding);
+        entry.section.raw = coded_bytes(tensor.spec, tensor.coding);
       numbers_ =
-          checked_add(numbers_, checked_mul(plan_parameters(tensor.plan), 4, "theta"), "theta");
+          checked_add(numbers_, checked_mul(spec_parameters(tensor.spec), 4, "theta"), "theta");
     } catch (const Error& error) {
       throw Error(error.code() == Errc::kLimit ? Errc::kLimit : Errc::kCorrupt,
-                  "the plan of " + printable(tensor.name) + " is wrong: " + error.what());
+                  "the specification of " + printable(tensor.name) + " is wrong: " + error.what());
     }
     within(numbers_, "g-net parameters");
   }
@@ -293,7 +293,7 @@ class HeaderParser {
                                           " are unknown; upgrade gbcompress to read this file");
     const bool stepless = form == 0 || form >= kWide;
     if (!is_codable(tensor.dtype) ||
-        (whole && (entry.plan || !stepless || entry.mantissa_bits > 0)) ||
+        (whole && (entry.spec || !stepless || entry.mantissa_bits > 0)) ||
         (form == kNibbles && (entry.grid || !has_nibbles(tensor.dtype))))
       in_.corrupt("this element type cannot be coded so");
     tensor.mantissa_bits = entry.mantissa_bits;

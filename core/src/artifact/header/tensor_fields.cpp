@@ -72,7 +72,7 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
       fields.section = packed(in, Packing::kPlanes);
       break;
     case 'g':
-      fields.plan = read_plan(in);
+      fields.spec = read_spec(in);
       break;
     case 'c':
       fields.coding = static_cast<Coding>(read_choice(in, 4));
@@ -144,7 +144,7 @@ TensorFields read_tensor_fields(CborReader& in) {
   if (keys.has('k') && keys.has_any("zycfw")) in.corrupt("a coded tensor has a section");
   if (keys.has('i') && !keys.has('k')) in.corrupt("a tensor that is not coded has a grid");
   if (keys.has('m') && (fields.form != 0 || keys.has('g')))
-    in.corrupt("short floats have steps or a plan");
+    in.corrupt("short floats have steps or a specification");
   if (keys.has('x') && (!keys.has('k') || keys.has_any("gm")))
     in.corrupt("what has no steps has an axis");
   if (keys.has('b') && (keys.has_any("zygcvmfx") || (keys.has('w') && !keys.has('j'))))

@@ -10,7 +10,7 @@
 
 #include "artifact/header/cbor_reader.h"
 #include "artifact/header/header.h"
-#include "artifact/header/plan_fields.h"
+#include "artifact/header/spec_fields.h"
 
 namespace gbcompress {
 
@@ -20,7 +20,7 @@ struct TensorFields {
   std::string name;
   std::optional<DType> dtype;
   std::optional<std::vector<std::int64_t>> shape;
-  std::optional<PlanFields> plan;
+  std::optional<SpecFields> spec;
   std::optional<std::vector<std::int64_t>> grid;
   std::optional<std::vector<std::int64_t>> levels;
   std::optional<std::uint64_t> value;

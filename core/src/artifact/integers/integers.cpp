@@ -37,36 +37,36 @@ void check_float_codes(const CodedValues& values, const std::string& label) {
 }
 
 /// Columns of a block as a matrix: inputs of a layer, numbers of a latent code, rank of a factor.
-std::vector<std::int64_t> block_cols(const GNetPlan& plan) {
+std::vector<std::int64_t> block_cols(const GNetSpec& spec) {
   std::vector<std::int64_t> result;
-  std::int64_t inputs = gnet_inputs(plan);
+  std::int64_t inputs = gnet_inputs(spec);
   std::size_t layer = 0;
-  const bool latent_rows = plan.row_code.encoding == Encoding::kLatent;
+  const bool latent_rows = spec.row_code.encoding == Encoding::kLatent;
   bool first_latent = true;
-  for (const ParameterBlock& block : gnet_blocks(plan)) switch (block.kind) {
+  for (const ParameterBlock& block : gnet_blocks(spec)) switch (block.kind) {
       case ParameterBlock::Kind::kWeight:
         result.push_back(inputs);
         break;
       case ParameterBlock::Kind::kBias:
         result.push_back(block.count);
-        inputs = layer < plan.hidden.size() ? plan.hidden[layer++] : 1;
+        inputs = layer < spec.hidden.size() ? spec.hidden[layer++] : 1;
         break;
       case ParameterBlock::Kind::kLatent:
-        result.push_back(first_latent && latent_rows ? plan.row_code.size : plan.col_code.size);
+        result.push_back(first_latent && latent_rows ? spec.row_code.size : spec.col_code.size);
         first_latent = false;
         break;
       case ParameterBlock::Kind::kFactor:
-        result.push_back(plan.rank);
+        result.push_back(spec.rank);
     }
   return result;
 }
 
-std::vector<std::int32_t> reorder(const GNetPlan& plan, std::span<const std::int32_t> from,
+std::vector<std::int32_t> reorder(const GNetSpec& spec, std::span<const std::int32_t> from,
                                   bool to_blocks) {
-  const std::int64_t tiles = plan.grid().tiles(), parameters = gnet_parameters(plan);
+  const std::int64_t tiles = spec.grid().tiles(), parameters = gnet_parameters(spec);
   std::vector<std::int32_t> to(from.size());
   std::int64_t at = 0;  // in the order of blocks
-  for (const ParameterBlock& block : gnet_blocks(plan))
+  for (const ParameterBlock& block : gnet_blocks(spec))
     for (std::int64_t tile = 0; tile < tiles; ++tile, at += block.count) {
       const std::int64_t natural = tile * parameters + block.first;
       std::copy_n(from.begin() + (to_blocks ? natural : at), block.count,
@@ -106,14 +106,15 @@ void check_values(const CodedValues& values, const std::string& label) {
   check_integers(values.integers, label);
 }
 
-void check_theta(const GNetPlan& plan, const CodedTheta& theta, const std::string& label) {
-  if (static_cast<std::int64_t>(theta.integers.size()) != plan_parameters(plan) ||
-      theta.steps.size() != gnet_blocks(plan).size())
-    throw Error(Errc::kShapeMismatch,
-                label + " has " + std::to_string(theta.integers.size()) + " g-net parameters and " +
-                    std::to_string(theta.steps.size()) + " step sizes, and its plan needs " +
-                    std::to_string(plan_parameters(plan)) + " and " +
-                    std::to_string(gnet_blocks(plan).size()));
+void check_theta(const GNetSpec& spec, const CodedTheta& theta, const std::string& label) {
+  if (static_cast<std::int64_t>(theta.integers.size()) != spec_parameters(spec) ||
+      theta.steps.size() != gnet_blocks(spec).size())
+    throw Error(Errc::kShapeMismatch, label + " has " + std::to_string(theta.integers.size()) +
+                                          " g-net parameters and " +
+                                          std::to_string(theta.steps.size()) +
+                                          " step sizes, and its specification needs " +
+                                          std::to_string(spec_parameters(spec)) + " and " +
+                                          std::to_string(gnet_blocks(spec).size()));
   for (const int k : theta.steps) check_step(k, label);
   check_integers(theta.integers, label);
 }
@@ -130,18 +131,18 @@ bool has_values(const ArtifactTensor& tensor) noexcept {
 }
 
 bool has_coded_theta(const ArtifactTensor& tensor) noexcept {
-  return has_plan(tensor.kind) && tensor.coding == Coding::kCoded;
+  return has_spec(tensor.kind) && tensor.coding == Coding::kCoded;
 }
 
 bool in_stripes(const ArtifactTensor& tensor) noexcept {
   return (has_values(tensor) || has_coded_theta(tensor)) && tensor.profile == CodecProfile::kLanes;
 }
 
-std::vector<IntegerGrid> theta_grids(const GNetPlan& plan) {
+std::vector<IntegerGrid> theta_grids(const GNetSpec& spec) {
   std::vector<IntegerGrid> grids;
-  const std::int64_t tiles = plan.grid().tiles();
-  const auto blocks = gnet_blocks(plan);
-  const auto cols = block_cols(plan);
+  const std::int64_t tiles = spec.grid().tiles();
+  const auto blocks = gnet_blocks(spec);
+  const auto cols = block_cols(spec);
   for (std::size_t b = 0; b < blocks.size(); ++b)
     grids.push_back({tiles * (blocks[b].count / cols[b]), cols[b], 0});
   return grids;
@@ -149,7 +150,7 @@ std::vector<IntegerGrid> theta_grids(const GNetPlan& plan) {
 
 std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor) {
   std::vector<IntegerGrid> grids;
-  if (has_coded_theta(tensor)) grids = theta_grids(tensor.plan);
+  if (has_coded_theta(tensor)) grids = theta_grids(tensor.spec);
   if (!has_values(tensor)) return grids;
   if (tensor.row_steps) grids.push_back({1, tensor.grid.rows, 0});
   if (tensor.levels.used()) grids.push_back(level_grid(tensor.levels, tensor.grid));
@@ -176,12 +177,12 @@ bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) 
   return integers / (1 << 19) <= stored + 8;
 }
 
-std::vector<std::int32_t> to_blocks(const GNetPlan& plan, std::span<const std::int32_t> integers) {
-  return reorder(plan, integers, true);
+std::vector<std::int32_t> to_blocks(const GNetSpec& spec, std::span<const std::int32_t> integers) {
+  return reorder(spec, integers, true);
 }
 
-std::vector<std::int32_t> from_blocks(const GNetPlan& plan, std::span<const std::int32_t> blocks) {
-  return reorder(plan, blocks, false);
+std::vector<std::int32_t> from_blocks(const GNetSpec& spec, std::span<const std::int32_t> blocks) {
+  return reorder(spec, blocks, false);
 }
 
 void encode_integers(IntegerEncoder& encoder, const ArtifactTensor& tensor,

@@ -19,7 +19,7 @@ namespace GBC_INTERNAL gbcompress {
 /// @param label  names the tensor
 /// @throws Error(kUsage, kShapeMismatch) for sizes, steps or integers that no file may hold
 void check_values(const CodedValues& values, const std::string& label);
-void check_theta(const GNetPlan& plan, const CodedTheta& theta, const std::string& label);
+void check_theta(const GNetSpec& spec, const CodedTheta& theta, const std::string& label);
 /// True for a grid of that many numbers whose stride lies inside a row.
 bool is_grid(const IntegerGrid& grid, std::int64_t elements) noexcept;
 
@@ -29,8 +29,8 @@ bool has_default_grid(const ArtifactTensor& tensor);
 bool has_values(const ArtifactTensor& tensor) noexcept;
 bool has_coded_theta(const ArtifactTensor& tensor) noexcept;
 
-/// Grids of a plan's coded parameters, block by block.
-std::vector<IntegerGrid> theta_grids(const GNetPlan& plan);
+/// Grids of a specification's coded parameters, block by block.
+std::vector<IntegerGrid> theta_grids(const GNetSpec& spec);
 /// How one tensor's integers are coded: first its g-nets, block by block, then the offsets of its
 /// rows, then its values.
 std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor);
@@ -49,8 +49,8 @@ bool fits_small(std::span<const IntegerGrid> grids) noexcept;
 bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) noexcept;
 
 /// @param integers  [tiles, parameters] to blocks of all tiles one after another, or back
-std::vector<std::int32_t> to_blocks(const GNetPlan& plan, std::span<const std::int32_t> integers);
-std::vector<std::int32_t> from_blocks(const GNetPlan& plan, std::span<const std::int32_t> blocks);
+std::vector<std::int32_t> to_blocks(const GNetSpec& spec, std::span<const std::int32_t> integers);
+std::vector<std::int32_t> from_blocks(const GNetSpec& spec, std::span<const std::int32_t> blocks);
 
 /// Whether a g-net's prior class conditions the coding of each of the tensor's values.
 bool has_prior_classes(const ArtifactTensor& tensor) noexcept;
@@ -72,7 +72,7 @@ void for_grids(const ArtifactTensor& tensor, std::span<const std::int32_t> integ
   for (std::size_t g = 0; g < grids.size(); ++g) {
     if (g + 1 == grids.size() && has_prior_classes(tensor))
       classes = prior_classes(
-          tensor, integers.first(static_cast<std::size_t>(plan_parameters(tensor.plan))));
+          tensor, integers.first(static_cast<std::size_t>(spec_parameters(tensor.spec))));
     code(grids[g], first, classes);
     first += static_cast<std::size_t>(grids[g].size());
   }

@@ -21,21 +21,21 @@ std::uint8_t prior_class(float log_deviation) noexcept {
 }
 
 bool has_prior_classes(const ArtifactTensor& tensor) noexcept {
-  return tensor.kind == TensorKind::kPredicted && tensor.plan.generator == Generator::kStochastic &&
-         tensor.plan.shape == tensor.shape;
+  return tensor.kind == TensorKind::kPredicted && tensor.spec.generator == Generator::kStochastic &&
+         tensor.spec.shape == tensor.shape;
 }
 
 std::vector<std::uint8_t> prior_classes(const ArtifactTensor& tensor,
                                         std::span<const std::int32_t> blocks) {
-  const GNetPlan& plan = tensor.plan;
+  const GNetSpec& spec = tensor.spec;
   const std::vector<float> theta =
-      coded_floats(plan, CodedTheta{tensor.theta_steps, from_blocks(plan, blocks)});
-  const TileGrid grid = plan.grid();
+      coded_floats(spec, CodedTheta{tensor.theta_steps, from_blocks(spec, blocks)});
+  const TileGrid grid = spec.grid();
   const auto n = static_cast<std::size_t>(grid.elements());
   std::vector<float> means(n), log_deviations(n);
   std::vector<TileTarget> tiles;
-  append_tiles(tiles, grid, means.data(), false, plan.output_scale, nullptr, log_deviations.data());
-  make_reference_kernel()->forward(bank_shape(plan), theta, tiles);
+  append_tiles(tiles, grid, means.data(), false, spec.output_scale, nullptr, log_deviations.data());
+  make_reference_kernel()->forward(bank_shape(spec), theta, tiles);
   std::vector<std::uint8_t> classes(n);
   for (std::size_t i = 0; i < n; ++i) classes[i] = prior_class(log_deviations[i]);
   return classes;

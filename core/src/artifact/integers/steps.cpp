@@ -94,14 +94,14 @@ std::vector<float> coded_floats(const CodedValues& values) {
   return floats;
 }
 
-std::vector<float> coded_floats(const GNetPlan& plan, const CodedTheta& theta) {
-  check_theta(plan, theta, "the g-nets");
-  const auto blocks = gnet_blocks(plan);
-  const std::int64_t parameters = gnet_parameters(plan);
+std::vector<float> coded_floats(const GNetSpec& spec, const CodedTheta& theta) {
+  check_theta(spec, theta, "the g-nets");
+  const auto blocks = gnet_blocks(spec);
+  const std::int64_t parameters = gnet_parameters(spec);
   std::vector<float> floats(theta.integers.size());
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const float step = step_size(theta.steps[b]);
-    for (std::int64_t tile = 0; tile < plan.grid().tiles(); ++tile)
+    for (std::int64_t tile = 0; tile < spec.grid().tiles(); ++tile)
       for (std::int64_t p = 0; p < blocks[b].count; ++p) {
         const auto n = static_cast<std::size_t>(tile * parameters + blocks[b].first + p);
         floats[n] = static_cast<float>(theta.integers[n]) * step;

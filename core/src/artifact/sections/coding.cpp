@@ -30,10 +30,10 @@ T fetch(std::span<const std::byte> bytes, std::size_t offset) {
   return value;
 }
 
-void encode_i8(const GNetPlan& plan, std::span<const float> theta, std::vector<std::byte>& bytes,
+void encode_i8(const GNetSpec& spec, std::span<const float> theta, std::vector<std::byte>& bytes,
                const std::string& label) {
-  const auto blocks = gnet_blocks(plan);
-  const std::int64_t parameters = gnet_parameters(plan);
+  const auto blocks = gnet_blocks(spec);
+  const std::int64_t parameters = gnet_parameters(spec);
   const std::int64_t tiles = static_cast<std::int64_t>(theta.size()) / parameters;
   const std::size_t start = blocks.size() * sizeof(float);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -52,10 +52,10 @@ void encode_i8(const GNetPlan& plan, std::span<const float> theta, std::vector<s
   }
 }
 
-void decode_i8(const GNetPlan& plan, std::span<const std::byte> bytes, std::vector<float>& theta,
+void decode_i8(const GNetSpec& spec, std::span<const std::byte> bytes, std::vector<float>& theta,
                const std::string& label) {
-  const auto blocks = gnet_blocks(plan);
-  const std::int64_t parameters = gnet_parameters(plan);
+  const auto blocks = gnet_blocks(spec);
+  const std::int64_t parameters = gnet_parameters(spec);
   const std::int64_t tiles = static_cast<std::int64_t>(theta.size()) / parameters;
   const std::size_t start = blocks.size() * sizeof(float);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -96,25 +96,25 @@ std::int64_t element_bytes(Coding coding) noexcept {
   return coding == Coding::kF32 ? 4 : coding == Coding::kF16 ? 2 : 1;
 }
 
-std::int64_t coded_bytes(const GNetPlan& plan, Coding coding) {
+std::int64_t coded_bytes(const GNetSpec& spec, Coding coding) {
   refuse_coded(coding);
   const char* what = "the g-nets of a tensor";
-  const std::int64_t numbers = checked_mul(plan_parameters(plan), element_bytes(coding), what);
+  const std::int64_t numbers = checked_mul(spec_parameters(spec), element_bytes(coding), what);
   if (coding != Coding::kI8) return numbers;
-  const auto scales = static_cast<std::int64_t>(gnet_blocks(plan).size() * sizeof(float));
+  const auto scales = static_cast<std::int64_t>(gnet_blocks(spec).size() * sizeof(float));
   return checked_add(numbers, scales, what);
 }
 
-std::vector<std::byte> encode_theta(const GNetPlan& plan, Coding coding,
+std::vector<std::byte> encode_theta(const GNetSpec& spec, Coding coding,
                                     std::span<const float> theta, const std::string& label) {
-  if (static_cast<std::int64_t>(theta.size()) != plan_parameters(plan))
+  if (static_cast<std::int64_t>(theta.size()) != spec_parameters(spec))
     throw Error(Errc::kShapeMismatch, label + " has " + std::to_string(theta.size()) +
-                                          " g-net parameters, and its plan needs " +
-                                          std::to_string(plan_parameters(plan)));
+                                          " g-net parameters, and its specification needs " +
+                                          std::to_string(spec_parameters(spec)));
   for (float value : theta)
     if (!std::isfinite(value))
       throw Error(Errc::kNonFinite, label + " has a g-net parameter that is NaN or infinite");
-  std::vector<std::byte> bytes(static_cast<std::size_t>(coded_bytes(plan, coding)));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(coded_bytes(spec, coding)));
   switch (coding) {
     case Coding::kF32:
       std::memcpy(bytes.data(), theta.data(), bytes.size());
@@ -130,7 +130,7 @@ std::vector<std::byte> encode_theta(const GNetPlan& plan, Coding coding,
       }
       break;
     case Coding::kI8:
-      encode_i8(plan, theta, bytes, label);
+      encode_i8(spec, theta, bytes, label);
       break;
     case Coding::kCoded:
       break;  // refused by coded_bytes()
@@ -138,10 +138,10 @@ std::vector<std::byte> encode_theta(const GNetPlan& plan, Coding coding,
   return bytes;
 }
 
-std::vector<float> decode_theta(const GNetPlan& plan, Coding coding,
+std::vector<float> decode_theta(const GNetSpec& spec, Coding coding,
                                 std::span<const std::byte> bytes, const std::string& label) {
   refuse_coded(coding);
-  std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+  std::vector<float> theta(static_cast<std::size_t>(spec_parameters(spec)));
   switch (coding) {
     case Coding::kF32:
       std::memcpy(theta.data(), bytes.data(), bytes.size());
@@ -151,7 +151,7 @@ std::vector<float> decode_theta(const GNetPlan& plan, Coding coding,
         theta[n] = half_to_float(fetch<std::uint16_t>(bytes, n * 2));
       break;
     case Coding::kI8:
-      decode_i8(plan, bytes, theta, label);
+      decode_i8(spec, bytes, theta, label);
       break;
     case Coding::kCoded:
       break;
@@ -162,9 +162,9 @@ std::vector<float> decode_theta(const GNetPlan& plan, Coding coding,
   return theta;
 }
 
-std::vector<float> round_trip(const GNetPlan& plan, Coding coding, std::span<const float> theta) {
-  validate(plan);
-  return decode_theta(plan, coding, encode_theta(plan, coding, theta, "a tensor"), "a tensor");
+std::vector<float> round_trip(const GNetSpec& spec, Coding coding, std::span<const float> theta) {
+  validate(spec);
+  return decode_theta(spec, coding, encode_theta(spec, coding, theta, "a tensor"), "a tensor");
 }
 
 }  // namespace gbcompress

@@ -95,18 +95,18 @@ void bind_coded_gnets(nb::module_& module) {
   bound
       .def(
           "__init__",
-          [](CodedGnets* self, const GNetPlan& plan, const std::string& name, std::uint64_t seed,
+          [](CodedGnets* self, const GNetSpec& spec, const std::string& name, std::uint64_t seed,
              double lr, double beta1, double beta2, double eps, double weight_decay) {
-            new (self) CodedGnets(plan, name, seed,
+            new (self) CodedGnets(spec, name, seed,
                                   {.lr = lr,
                                    .beta1 = beta1,
                                    .beta2 = beta2,
                                    .eps = eps,
                                    .weight_decay = weight_decay});
           },
-          nb::arg("plan"), nb::arg("name"), nb::arg("seed"), nb::arg("lr"), nb::arg("beta1"),
+          nb::arg("spec"), nb::arg("name"), nb::arg("seed"), nb::arg("lr"), nb::arg("beta1"),
           nb::arg("beta2"), nb::arg("eps"), nb::arg("weight_decay"))
-      .def_prop_ro("plan", &CodedGnets::plan)
+      .def_prop_ro("spec", &CodedGnets::spec)
       .def_prop_ro("steps", &CodedGnets::steps)
       .def_prop_ro("bits", &CodedGnets::bits)
       .def("add_rate", &CodedGnets::add_rate, nb::arg("weight"))

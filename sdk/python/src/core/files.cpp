@@ -81,7 +81,7 @@ class File {
       find_base();
     }
     for (const ArtifactTensor& tensor : reader_.tensors())
-      if (has_plan(tensor.kind)) place_only(tensor);
+      if (has_spec(tensor.kind)) place_only(tensor);
   }
 
   nb::list tensors() const {
@@ -98,7 +98,7 @@ class File {
                              : nb::object(nb::none());
       entry["on_base"] = needs_base(tensor);
       entry["plugin"] =
-          is_placed(tensor) ? nb::object(nb::none()) : nb::object(nb::cast(tensor.plan.type_id));
+          is_placed(tensor) ? nb::object(nb::none()) : nb::object(nb::cast(tensor.spec.type_id));
       const bool stepped = (tensor.kind == TensorKind::kQuantized && tensor.mantissa_bits == 0 &&
                             is_real(tensor.dtype) && !tensor.levels.used()) ||
                            tensor.kind == TensorKind::kPredicted;

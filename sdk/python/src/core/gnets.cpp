@@ -1,4 +1,5 @@
-// G-nets for training in Python: plans, and the g-nets of one tensor over memory of torch's.
+// G-nets for training in Python: specifications, and the g-nets of one tensor over memory of
+// torch's.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -21,15 +22,15 @@
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
 #include "gbcompress/recipe.h"
-#include "gnet/same_plan.h"
+#include "gnet/same_spec.h"
 #include "gnets.h"
 #include "module.h"
 #include "optim/gnet_layer.h"
-#include "plugins/attention/plan.h"
-#include "plugins/conv/plan.h"
-#include "plugins/embedding/plan.h"
-#include "plugins/linear/plan.h"
-#include "plugins/recurrent/plan.h"
+#include "plugins/attention/spec.h"
+#include "plugins/conv/spec.h"
+#include "plugins/embedding/spec.h"
+#include "plugins/linear/spec.h"
+#include "plugins/recurrent/spec.h"
 #include "team.h"
 
 namespace gbcompress::python {
@@ -39,21 +40,21 @@ namespace {
 struct Shipped {
   const char* id;
   std::vector<std::string> modules;
-  std::optional<GNetPlan> (*plan)(const ParameterInfo&, const GNetOptions&);
+  std::optional<GNetSpec> (*spec)(const ParameterInfo&, const GNetOptions&);
   bool only_by_rule = false;
 };
 const std::vector<Shipped>& shipped_types() {
   static const std::vector<Shipped> types = {
-      {"attention", attention::modules(), &attention::plan},
-      {"conv", conv::modules(), &conv::plan},
-      {"embedding", embedding::modules(), &embedding::plan, true},
-      {"linear", linear::modules(), &linear::plan},
-      {"recurrent", recurrent::modules(), &recurrent::plan},
+      {"attention", attention::modules(), &attention::spec},
+      {"conv", conv::modules(), &conv::spec},
+      {"embedding", embedding::modules(), &embedding::spec, true},
+      {"linear", linear::modules(), &linear::spec},
+      {"recurrent", recurrent::modules(), &recurrent::spec},
   };
   return types;
 }
 
-/// The id of the layer type that plans parameters of such modules; "" where there is none, or one
+/// The id of the layer type that takes parameters of such modules; "" where there is none, or one
 /// that a rule has to name.
 std::string type_of_module(const std::string& module) {
   for (const Shipped& type : shipped_types())
@@ -63,25 +64,25 @@ std::string type_of_module(const std::string& module) {
   return "";
 }
 
-/// The plan of a parameter by a shipped type; nothing where it does not take it.
-std::optional<GNetPlan> plan_by_type(const std::string& id, const ParameterInfo& parameter,
+/// The specification of a parameter by a shipped type; nothing where it does not take it.
+std::optional<GNetSpec> spec_by_type(const std::string& id, const ParameterInfo& parameter,
                                      const GNetOptions& options) {
   for (const Shipped& type : shipped_types()) {
     if (id != type.id) continue;
-    std::optional<GNetPlan> plan = type.plan(parameter, options);
-    if (plan) plan->type_id = id;
-    return plan;
+    std::optional<GNetSpec> spec = type.spec(parameter, options);
+    if (spec) spec->type_id = id;
+    return spec;
   }
   throw Error(Errc::kUsage, "there is no layer type " + printable(id) +
                                 "; use attention, conv, embedding, linear, recurrent or plain");
 }
 
-GNetPlan plan_of_view(const ParameterInfo& parameter, const GNetOptions& options, int row_dim,
+GNetSpec spec_of_view(const ParameterInfo& parameter, const GNetOptions& options, int row_dim,
                       int col_dim, std::int64_t row_splits, std::int64_t col_splits,
                       const std::optional<std::vector<std::int64_t>>& shape) {
   ParameterInfo part = parameter;
   if (shape) part.shape = *shape;
-  return make_plan(
+  return make_spec(
       part,
       {.row_dim = row_dim, .col_dim = col_dim, .row_splits = row_splits, .col_splits = col_splits},
       options);
@@ -125,11 +126,11 @@ double deviation(const Input<double>& values) {
 }
 
 /// The rank that owns each tensor: costliest first, each to the rank with the least to do.
-std::vector<int> owners_of(const std::vector<GNetPlan>& plans, int world) {
+std::vector<int> owners_of(const std::vector<GNetSpec>& specs, int world) {
   std::vector<BankLoad> loads;
-  for (const GNetPlan& plan : plans) {
-    BankLoad load = load_of(bank_shape(plan), 1);
-    load.cost *= static_cast<double>(plan.grid().tiles());
+  for (const GNetSpec& spec : specs) {
+    BankLoad load = load_of(bank_shape(spec), 1);
+    load.cost *= static_cast<double>(spec.grid().tiles());
     loads.push_back(load);
   }
   std::vector<int> owners;
@@ -140,8 +141,8 @@ std::vector<int> owners_of(const std::vector<GNetPlan>& plans, int world) {
   return owners;
 }
 
-GNetPlan with_scale(const GNetPlan& plan, float output_scale) {
-  GNetPlan scaled = plan;
+GNetSpec with_scale(const GNetSpec& spec, float output_scale) {
+  GNetSpec scaled = spec;
   scaled.output_scale = output_scale;
   return scaled;
 }
@@ -154,33 +155,34 @@ double factor_of(const std::string& schedule, std::int64_t step, std::int64_t to
                                 "; use constant, cosine or one_cycle");
 }
 
-/// A tensor of a model for gnets_for_size(): what a file holds of it, and its plan under options.
-struct PlannedTensor {
+/// A tensor of a model for gnets_for_size(): what a file holds of it, and its specification under
+/// options.
+struct RecipeTensor {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::string tied_to;
   bool code_plain;
   Bytes values;
-  std::function<std::optional<GNetPlan>(const GNetOptions&)> plan;
+  std::function<std::optional<GNetSpec>(const GNetOptions&)> spec;
 };
 
-/// @return the options with the ratio; planned bytes; whether the file fits
+/// @return the options with the ratio; expected bytes; whether the file fits
 std::tuple<GNetOptions, std::int64_t, bool> sized_for_ratio(
-    const std::vector<PlannedTensor>& tensors, const GNetOptions& gnet, const std::string& coding,
+    const std::vector<RecipeTensor>& tensors, const GNetOptions& gnet, const std::string& coding,
     double ratio) {
   std::vector<SizedTensor> sized;
-  for (const PlannedTensor& from : tensors) {
+  for (const RecipeTensor& from : tensors) {
     const auto dtype = parse_dtype(from.dtype);
     if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + from.dtype);
     sized.push_back({.info = {.name = from.name, .shape = from.shape, .dtype = *dtype},
                      .tied_to = from.tied_to,
                      .code_plain = from.code_plain,
                      .values = std::as_bytes(span_of(from.values)),
-                     .plan = from.plan});
+                     .spec = from.spec});
   }
   const SizedGNets result =
       gnets_for_size(sized, gnet, {.coding = coding_of(coding)}, bytes_for_ratio(sized, ratio));
-  return {result.gnet, result.planned_bytes, result.fits};
+  return {result.gnet, result.expected_bytes, result.fits};
 }
 
 /// Ranges of equal length, one a thread.
@@ -210,7 +212,7 @@ nb::list read_gnet_file(const std::string& path) {
     entry["shape"] = stored.shape;
     entry["tied_to"] = stored.tied_to;
     if (stored.kind == TensorKind::kGenerated) {
-      entry["plan"] = stored.plan;
+      entry["spec"] = stored.spec;
       entry["theta"] = to_numpy<float>(reader.theta(i));
       entry["theta_steps"] = stored.theta_steps;
     } else if (stored.kind != TensorKind::kTied) {
@@ -222,18 +224,18 @@ nb::list read_gnet_file(const std::string& path) {
 }
 
 void bind_recipe(nb::module_& module) {
-  nb::class_<PlannedTensor>(module, "PlannedTensor")
+  nb::class_<RecipeTensor>(module, "RecipeTensor")
       .def(
           "__init__",
-          [](PlannedTensor* self, std::string name, std::string dtype,
+          [](RecipeTensor* self, std::string name, std::string dtype,
              std::vector<std::int64_t> shape, std::string tied_to, bool code_plain, Bytes values,
-             std::function<std::optional<GNetPlan>(const GNetOptions&)> plan) {
-            new (self) PlannedTensor{std::move(name),    std::move(dtype), std::move(shape),
-                                     std::move(tied_to), code_plain,       std::move(values),
-                                     std::move(plan)};
+             std::function<std::optional<GNetSpec>(const GNetOptions&)> spec) {
+            new (self) RecipeTensor{std::move(name),    std::move(dtype), std::move(shape),
+                                    std::move(tied_to), code_plain,       std::move(values),
+                                    std::move(spec)};
           },
           nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("tied_to"),
-          nb::arg("code_plain"), nb::arg("values"), nb::arg("plan").none());
+          nb::arg("code_plain"), nb::arg("values"), nb::arg("spec").none());
   nb::class_<GNetRecipe>(module, "GNetRecipe")
       .def_ro("gnet", &GNetRecipe::gnet)
       .def_ro("lr", &GNetRecipe::lr)
@@ -283,33 +285,33 @@ void bind_options(nb::module_& module) {
       .def_ro("rank", &GNetOptions::rank);
 }
 
-void bind_plans(nb::module_& module) {
-  nb::class_<GNetPlan>(module, "GNetPlan")
-      .def_rw("type_id", &GNetPlan::type_id)
-      .def_ro("shape", &GNetPlan::shape)
-      .def_ro("tile_rows", &GNetPlan::tile_rows)
-      .def_ro("tile_cols", &GNetPlan::tile_cols)
-      .def_ro("hidden", &GNetPlan::hidden)
-      .def_ro("rank", &GNetPlan::rank)
-      .def_ro("output_scale", &GNetPlan::output_scale)
-      .def_prop_ro("kernel", [](const GNetPlan& plan) { return plan.grid().kernel(); })
-      .def_prop_ro("tiles", [](const GNetPlan& plan) { return plan.grid().tiles(); })
-      .def_prop_ro("elements", [](const GNetPlan& plan) { return plan.grid().elements(); })
-      .def_prop_ro("parameters", &plan_parameters)
+void bind_specs(nb::module_& module) {
+  nb::class_<GNetSpec>(module, "GNetSpec")
+      .def_rw("type_id", &GNetSpec::type_id)
+      .def_ro("shape", &GNetSpec::shape)
+      .def_ro("tile_rows", &GNetSpec::tile_rows)
+      .def_ro("tile_cols", &GNetSpec::tile_cols)
+      .def_ro("hidden", &GNetSpec::hidden)
+      .def_ro("rank", &GNetSpec::rank)
+      .def_ro("output_scale", &GNetSpec::output_scale)
+      .def_prop_ro("kernel", [](const GNetSpec& spec) { return spec.grid().kernel(); })
+      .def_prop_ro("tiles", [](const GNetSpec& spec) { return spec.grid().tiles(); })
+      .def_prop_ro("elements", [](const GNetSpec& spec) { return spec.grid().elements(); })
+      .def_prop_ro("parameters", &spec_parameters)
       .def_prop_ro("generator",
-                   [](const GNetPlan& plan) { return std::string(generator_name(plan.generator)); })
+                   [](const GNetSpec& spec) { return std::string(generator_name(spec.generator)); })
       .def_prop_ro("text", &generator_text)
       .def("with_scale", &with_scale, nb::arg("output_scale"))
       .def("same_but_scale",
-           [](const GNetPlan& a, const GNetPlan& b) { return same_but_scale(a, b); });
+           [](const GNetSpec& a, const GNetSpec& b) { return same_but_scale(a, b); });
   module.def("type_of_module", &type_of_module, nb::arg("module"));
-  module.def("plan_by_type", &plan_by_type, nb::arg("type"), nb::arg("parameter"),
+  module.def("spec_by_type", &spec_by_type, nb::arg("type"), nb::arg("parameter"),
              nb::arg("options"));
-  module.def("plan_of_view", &plan_of_view, nb::arg("parameter"), nb::arg("options"),
+  module.def("spec_of_view", &spec_of_view, nb::arg("parameter"), nb::arg("options"),
              nb::arg("row_dim"), nb::arg("col_dim"), nb::arg("row_splits"), nb::arg("col_splits"),
              nb::arg("shape").none());
   module.def("deviation", &deviation, nb::arg("values"));
-  module.def("owners_of", &owners_of, nb::arg("plans"), nb::arg("world"));
+  module.def("owners_of", &owners_of, nb::arg("specs"), nb::arg("world"));
   module.def("schedule_factor", &factor_of, nb::arg("schedule"), nb::arg("step"), nb::arg("total"));
   module.def("read_gnet_file", &read_gnet_file, nb::arg("path"));
 }
@@ -351,24 +353,24 @@ Coding coding_of(const std::string& name) {
 
 void bind_gnets(nb::module_& module) {
   bind_options(module);
-  bind_plans(module);
+  bind_specs(module);
   bind_recipe(module);
   nb::class_<GnetLayer> bound(module, "GnetLayer");
   bound
       .def(
           "__init__",
-          [](GnetLayer* self, const GNetPlan& plan, const std::string& name, std::uint64_t seed,
+          [](GnetLayer* self, const GNetSpec& spec, const std::string& name, std::uint64_t seed,
              double lr, double beta1, double beta2, double eps, double weight_decay) {
-            new (self) GnetLayer(plan, name, seed,
+            new (self) GnetLayer(spec, name, seed,
                                  {.lr = lr,
                                   .beta1 = beta1,
                                   .beta2 = beta2,
                                   .eps = eps,
                                   .weight_decay = weight_decay});
           },
-          nb::arg("plan"), nb::arg("name"), nb::arg("seed"), nb::arg("lr"), nb::arg("beta1"),
+          nb::arg("spec"), nb::arg("name"), nb::arg("seed"), nb::arg("lr"), nb::arg("beta1"),
           nb::arg("beta2"), nb::arg("eps"), nb::arg("weight_decay"))
-      .def_prop_ro("plan", &GnetLayer::plan)
+      .def_prop_ro("spec", &GnetLayer::spec)
       .def_prop_ro("steps", &GnetLayer::steps)
       .def(
           "step",

@@ -55,17 +55,17 @@ class Writer {
 
   /// The g-nets as they are rounded in the file. @return their rounded parameters
   Output<float> add_generated(const std::string& name, const std::string& dtype, const Shape& shape,
-                              const GNetPlan& plan, const std::string& coding,
+                              const GNetSpec& spec, const std::string& coding,
                               const Input<float>& theta) {
-    std::vector<float> rounded = round_trip(plan, coding_of(coding), span_of(theta));
-    writer_.add_generated(name, dtype_of(dtype), shape, plan, coding_of(coding), rounded);
+    std::vector<float> rounded = round_trip(spec, coding_of(coding), span_of(theta));
+    writer_.add_generated(name, dtype_of(dtype), shape, spec, coding_of(coding), rounded);
     return to_numpy<float>(std::move(rounded));
   }
 
   /// The g-nets as integers times their steps.
   void add_generated_coded(const std::string& name, const std::string& dtype, const Shape& shape,
                            const CodedGnets& gnets) {
-    writer_.add_generated_coded(name, dtype_of(dtype), shape, gnets.plan(), gnets.coded());
+    writer_.add_generated_coded(name, dtype_of(dtype), shape, gnets.spec(), gnets.coded());
   }
 
   void add_constant(const std::string& name, const std::string& dtype, const Shape& shape,

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from . import delta, onnx, strategies
 from ._calibrate.folders import compress_folder
 from ._calibrate.statistics import CalibrationReport, Recovery
-from ._core import GNetOptions, GNetPlan, ParameterInfo, __version__
+from ._core import GNetOptions, GNetSpec, ParameterInfo, __version__
 from ._errors import (
     FileExists,
     GbzError,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ._keep.keep import keep_compressed
     from ._train.bottleneck import GenomicBottleneck
     from ._train.compression import Compression
-    from ._train.gnets import make_plan, register_gnet_type
+    from ._train.gnets import make_spec, register_gnet_type
     from ._train.prepare import LayerRule, prepare
     from ._train.write import Report, TensorReport
 
@@ -69,7 +69,7 @@ __all__ = [
     "FileExists",
     "FileInfo",
     "GNetOptions",
-    "GNetPlan",
+    "GNetSpec",
     "GbzError",
     "GenomicBottleneck",
     "LayerRule",
@@ -98,7 +98,7 @@ __all__ = [
     "keep_compressed",
     "load_file",
     "load_into",
-    "make_plan",
+    "make_spec",
     "onnx",
     "prepare",
     "register_gnet_type",
@@ -122,7 +122,7 @@ _LATER = {
     "calibrate": "_calibrate.calibrate",
     "collect": "_calibrate.collect",
     "keep_compressed": "_keep.keep",
-    "make_plan": "_train.gnets",
+    "make_spec": "_train.gnets",
     "prepare": "_train.prepare",
     "register_gnet_type": "_train.gnets",
     "synthetic_batches": "_calibrate.synthetic",

@@ -143,7 +143,7 @@ class Writer:
         name: str,
         dtype: str,
         shape: Sequence[int],
-        plan: GNetPlan,
+        spec: GNetSpec,
         coding: str,
         theta: NDArray[np.float32],
     ) -> NDArray[np.float32]: ...
@@ -295,7 +295,7 @@ class ParameterInfo:
     def std(self) -> float: ...
 
 class GNetOptions:
-    """Options of g-nets, as ``init`` of a layer type gets them; ``make_plan`` applies them.
+    """Options of g-nets, as ``init`` of a layer type gets them; ``make_spec`` applies them.
 
     ``tile_weights`` is the number of weights of a tile, ``ratio`` the weights per g-net parameter that replace it,
     ``hidden`` the widths of hidden layers, ``rank`` that of products of matrices.
@@ -334,7 +334,7 @@ class GNetRecipe:
     @property
     def code_plain(self) -> bool: ...
 
-class PlannedTensor:
+class RecipeTensor:
     def __init__(
         self,
         name: str,
@@ -343,18 +343,18 @@ class PlannedTensor:
         tied_to: str,
         code_plain: bool,
         values: NDArray[np.uint8],
-        plan: Callable[[GNetOptions], GNetPlan | None] | None,
+        spec: Callable[[GNetOptions], GNetSpec | None] | None,
     ) -> None: ...
 
 PLAIN_MANTISSA_BITS: int
 
 def gnet_recipe(given: GNetOptions, chooses: bool, target_ratio: float) -> GNetRecipe: ...
 def gnets_for_ratio(
-    tensors: Sequence[PlannedTensor], gnet: GNetOptions, coding: str, ratio: float
+    tensors: Sequence[RecipeTensor], gnet: GNetOptions, coding: str, ratio: float
 ) -> tuple[GNetOptions, int, bool]: ...
 
-class GNetPlan:
-    """How g-nets generate a parameter; made by ``make_plan``.
+class GNetSpec:
+    """How g-nets generate a parameter; made by ``make_spec``.
 
     ``shape`` is what the tiles form together, ``tile_rows`` x ``tile_cols`` x ``kernel`` a tile, ``tiles`` their
     number; ``parameters`` and ``elements`` count those of all g-nets and weights. ``output_scale`` multiplies the output
@@ -386,12 +386,12 @@ class GNetPlan:
     def generator(self) -> str: ...
     @property
     def text(self) -> str: ...
-    def same_but_scale(self, other: GNetPlan) -> bool: ...
-    def with_scale(self, output_scale: float) -> GNetPlan: ...
+    def same_but_scale(self, other: GNetSpec) -> bool: ...
+    def with_scale(self, output_scale: float) -> GNetSpec: ...
 
 class _Gnets:
     @property
-    def plan(self) -> GNetPlan: ...
+    def spec(self) -> GNetSpec: ...
     @property
     def steps(self) -> int: ...
     def floats(self, tiles: bool) -> int: ...
@@ -409,7 +409,7 @@ class _Gnets:
 class GnetLayer(_Gnets):
     def __init__(
         self,
-        plan: GNetPlan,
+        spec: GNetSpec,
         name: str,
         seed: int,
         lr: float,
@@ -427,7 +427,7 @@ class GnetLayer(_Gnets):
 class CodedGnets(_Gnets):
     def __init__(
         self,
-        plan: GNetPlan,
+        spec: GNetSpec,
         name: str,
         seed: int,
         lr: float,
@@ -470,8 +470,8 @@ class RateSchedule:
 def choose_coded(gnets: Sequence[CodedGnets], rate_weight: float) -> None: ...
 def fit_size(max_bytes: int, bytes_at: Callable[[float], int]) -> int: ...
 def type_of_module(module: str) -> str: ...
-def plan_by_type(type: str, parameter: ParameterInfo, options: GNetOptions) -> GNetPlan | None: ...
-def plan_of_view(
+def spec_by_type(type: str, parameter: ParameterInfo, options: GNetOptions) -> GNetSpec | None: ...
+def spec_of_view(
     parameter: ParameterInfo,
     options: GNetOptions,
     row_dim: int,
@@ -479,9 +479,9 @@ def plan_of_view(
     row_splits: int,
     col_splits: int,
     shape: Sequence[int] | None,
-) -> GNetPlan: ...
+) -> GNetSpec: ...
 def deviation(values: NDArray[np.float64]) -> float: ...
-def owners_of(plans: Sequence[GNetPlan], world: int) -> list[int]: ...
+def owners_of(specs: Sequence[GNetSpec], world: int) -> list[int]: ...
 def schedule_factor(schedule: str, step: int, total: int) -> float: ...
 def read_gnet_file(path: str) -> list[dict[str, Any]]: ...
 def step_size(index: int) -> float: ...

@@ -23,7 +23,7 @@ from .._train.write import input_bytes
 from .collect import Batch, row_importance
 
 #: Files of a state folder.
-_PLAN, _PLAN_FILE, _IMPORTANCE = "plan.json", "plan.gbz", "importance.safetensors"
+_ALLOCATION, _ALLOCATED_FILE, _IMPORTANCE = "allocation.json", "allocation.gbz", "importance.safetensors"
 #: The last piece is written again until the whole file is this close to its target, at most so often.
 _CLOSE, _TRIES = 0.985, 6
 
@@ -84,7 +84,7 @@ def _write_text(path: _Path, text: str) -> None:
 
 
 class Pieces:
-    """The state of a calibration block by block in a folder: a plan, and a file of each finished piece.
+    """The state of a calibration block by block in a folder: the bit allocation, and a file of each finished piece.
 
     Raises:
         UsageError: the folder holds other files, or the state of another calibration.
@@ -105,34 +105,34 @@ class Pieces:
 
     def _begin(self, fingerprint: str, items: list[Batch]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        plan = self.folder / _PLAN
-        if plan.exists():
-            found = json.loads(plan.read_text())
+        allocation = self.folder / _ALLOCATION
+        if allocation.exists():
+            found = json.loads(allocation.read_text())
             if found.get("fingerprint") != fingerprint:
                 raise usage(
                     f"{self.folder} holds the state of another model, other batches or another target; name "
                     "another folder, or remove it"
                 )
-        elif any(self.folder.iterdir()) and not (self.folder / _PLAN_FILE).exists():
+        elif any(self.folder.iterdir()) and not (self.folder / _ALLOCATED_FILE).exists():
             raise usage(f"{self.folder} is not empty and holds no state of a calibration; name another folder")
         else:
             rows = row_importance(self.model, items).means if items else {}
             importance = Statistics({f"{name}.row_importance": v.cpu().numpy() for name, v in rows.items()})
             if rows:
                 importance.save(self.folder / _IMPORTANCE)
-            self._write_plan(importance, fingerprint)
-        found = json.loads(plan.read_text())
+            self._write_allocation(importance, fingerprint)
+        found = json.loads(allocation.read_text())
         self.bytes: dict[str, float] = found["bytes"]
         self.lanes: bool = found["lanes"]
         if (self.folder / _IMPORTANCE).exists():
             kept = Statistics.load(self.folder / _IMPORTANCE).tensors
             self.importance = {k.removesuffix(".row_importance"): torch.from_numpy(v) for k, v in kept.items()}
 
-    def _write_plan(self, importance: Statistics, fingerprint: str) -> None:
+    def _write_allocation(self, importance: Statistics, fingerprint: str) -> None:
         """The allocation for the whole model gives every tensor its share of the bytes. Its steps follow
         the cost of a squared error, so that a bit buys as much in each tensor: all slopes are one."""
         state: dict[str, Array] = dict(self.model.state_dict())
-        file = str(self.folder / _PLAN_FILE)
+        file = str(self.folder / _ALLOCATED_FILE)
         report = save(
             state, file, max_bytes=self.size, statistics=importance.tensors or None, use={"feedback": 0.0},
             overwrite=True, threads=self.threads, quiet=True,
@@ -142,7 +142,7 @@ class Pieces:
             "bytes": {tensor.name: tensor.bytes for tensor in report.tensors},
             "lanes": _core.File(file, None).profile == "lanes",
         }
-        _write_text(self.folder / _PLAN, json.dumps(found))
+        _write_text(self.folder / _ALLOCATION, json.dumps(found))
 
     def file(self, piece: Piece) -> str:
         return str(self.folder / f"piece-{self.all.index(piece):04d}.gbz")

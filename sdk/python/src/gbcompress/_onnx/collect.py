@@ -73,7 +73,7 @@ class _Part:
     most: list[int]
 
 
-class _Plan:
+class _Passes:
     """Passes that measure moments within bounds of memory and work.
 
     Args:
@@ -160,9 +160,9 @@ def _moments(model: Model, batches: Sequence[Batch], end: float) -> tuple[dict[s
         return sums, len(batches), 0.0
     sizes = [sum(value.size for value in feed.values()) for feed in feeds]
     largest = sizes.index(max(sizes))
-    plan = _Plan(model, nodes, feeds[largest], largest, len(feeds))
+    passes = _Passes(model, nodes, feeds[largest], largest, len(feeds))
     fewest = len(batches)
-    for left, part in zip(range(len(plan.parts), 0, -1), plan.parts, strict=True):
+    for left, part in zip(range(len(passes.parts), 0, -1), passes.parts, strict=True):
         now = time.monotonic()
         fewest = min(fewest, _add_part(model, part, feeds, sums, differing, now + (end - now) / left))
     for each in sums.values():
@@ -170,7 +170,7 @@ def _moments(model: Model, batches: Sequence[Batch], end: float) -> tuple[dict[s
     for key in sorted(differing):
         warn(f"{key} is used with different inputs; it is rounded without a moment", UserWarning)
         del sums[key]
-    return sums, fewest, plan.work
+    return sums, fewest, passes.work
 
 
 def _noisy(data: bytes, places: Sequence[tuple[int, int]], random: np.random.Generator) -> tuple[bytes, list[float]]:
@@ -191,7 +191,7 @@ def _held(model: Model, batches: Sequence[Batch], most: int) -> Held:
     return Held(model, list(batches)[:: max(1, -(-len(batches) // most))])
 
 
-def _noise_plan(
+def _noise_passes(
     model: Model, batches: Sequence[Batch], work: float, tensors: int, end: float
 ) -> tuple[Held | None, int]:
     """Batches for passes with noise, and tensors that have noise at once. No batches: there is no time for it."""
@@ -223,7 +223,7 @@ def _importance(
     }
     if not places:
         return {}
-    held, size = _noise_plan(model, batches, work, len(places), end)
+    held, size = _noise_passes(model, batches, work, len(places), end)
     if held is None:
         return {}
     random = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ from .gnet_file import file_bytes, load_into_bottleneck, save_bottleneck
 from .gnet_ranks import Ranks
 from .gnet_rate import GnetRate, checked_coding, coded_of
 from .gnet_state import restore_state, state_of
-from .gnets import MIN_ELEMENTS, Planned, Settings, failed, plan_model, recipe_of, settings_of
+from .gnets import MIN_ELEMENTS, GeneratedParameter, Settings, failed, generated_parameters, recipe_of, settings_of
 from .prepare import unwrapped
 
 
@@ -25,7 +25,7 @@ from .prepare import unwrapped
 class Layer:
     """A parameter and what generates it."""
 
-    planned: Planned
+    generated: GeneratedParameter
     owner: int  #: the rank that holds and steps its g-nets
     gnets: _core.GnetLayer | _core.CodedGnets | None  #: None on other ranks
     staging: Tensor | None  #: float32 of the host: tiles for a build, or the tensor where the kernel cannot write it
@@ -34,21 +34,21 @@ class Layer:
 
     @property
     def name(self) -> str:
-        return self.planned.name
+        return self.generated.name
 
     @property
     def parameter(self) -> nn.Parameter:
-        return self.planned.parameter
+        return self.generated.parameter
 
     def target(self) -> Tensor:
         """Host memory that the kernel writes."""
         return self.parameter.detach() if self.staging is None else self.staging
 
 
-def _staging(planned: Planned) -> Tensor | None:
-    plan, parameter = planned.plan, planned.parameter
-    if planned.build is not None:
-        return torch.zeros(plan.tiles, plan.tile_rows, plan.tile_cols, plan.kernel)
+def _staging(generated: GeneratedParameter) -> Tensor | None:
+    spec, parameter = generated.spec, generated.parameter
+    if generated.build is not None:
+        return torch.zeros(spec.tiles, spec.tile_rows, spec.tile_cols, spec.kernel)
     if parameter.dtype != torch.float32 or not parameter.is_contiguous() or parameter.device.type != "cpu":
         return torch.zeros(parameter.shape)
     return None
@@ -180,33 +180,33 @@ class GenomicBottleneck:
         #: Files that save() wrote, as they were then.
         self._saved: set[tuple[int, ...] | None] = set()
         least = whole(min_elements, "min_elements", 1)
-        planned = plan_model(
+        generated = generated_parameters(
             self.model, settings, layers or {}, ignore_layers, least, ratio, self._code_plain, self._coding
         )
         self._ranks = Ranks(model, group)
-        self._make(planned, whole(seed, "seed", 0), _adamw_of(lr, betas, eps, weight_decay))
+        self._make(generated, whole(seed, "seed", 0), _adamw_of(lr, betas, eps, weight_decay))
 
-    def _make(self, planned: list[Planned], seed: int, options: tuple[float, ...]) -> None:
+    def _make(self, generated: list[GeneratedParameter], seed: int, options: tuple[float, ...]) -> None:
         ranks = self._ranks
-        described = json.dumps([[p.name, list(p.plan.shape), p.plan.text, p.plan.tiles] for p in planned])
+        described = json.dumps([[p.name, list(p.spec.shape), p.spec.text, p.spec.tiles] for p in generated])
         rate = "" if self._rate is None else self._rate.text()
-        ranks.agree(f"{described} {seed} {options} {self._kernel} {rate}", planned[0].parameter.device)
+        ranks.agree(f"{described} {seed} {options} {self._kernel} {rate}", generated[0].parameter.device)
         if not ranks.averaged:
             tensors = [t.detach() for t in (*self.model.parameters(), *self.model.buffers())]
             ranks.broadcast("the constructor", [(tensor, 0) for tensor in tensors])
             if ranks.world > 1:  # scales follow from the weights, which are rank 0's now
-                planned = [p.again() for p in planned]
-        owners = _core.owners_of([p.plan for p in planned], ranks.world)
+                generated = [p.again() for p in generated]
+        owners = _core.owners_of([p.spec for p in generated], ranks.world)
         self._layers = []
         kind = _core.GnetLayer if self._rate is None else _core.CodedGnets
-        for plan, owner in zip(planned, owners, strict=True):
+        for each, owner in zip(generated, owners, strict=True):
             here = owner == ranks.rank or self._rate is not None
-            own = kind(plan.plan, plan.name, seed, *options) if here else None
-            staging = _staging(plan) if own is not None else None
-            self._layers.append(Layer(plan, owner, own, staging, plan.parameter.device))
+            own = kind(each.spec, each.name, seed, *options) if here else None
+            staging = _staging(each) if own is not None else None
+            self._layers.append(Layer(each, owner, own, staging, each.parameter.device))
         if ranks.rank not in owners and self._rate is None:
             warn(
-                f"rank {ranks.rank} has no g-nets: {len(planned)} parameters have g-nets and the group has "
+                f"rank {ranks.rank} has no g-nets: {len(generated)} parameters have g-nets and the group has "
                 f"{ranks.world} ranks; fewer processes are enough",
                 UserWarning,
             )
@@ -214,13 +214,13 @@ class GenomicBottleneck:
     def _checked_parameters(self) -> None:
         """Raises UsageError where a parameter is another one than before."""
         for layer in self._layers:
-            now = layer.planned.module._parameters.get(layer.planned.local_name)
+            now = layer.generated.module._parameters.get(layer.generated.local_name)
             if now is not None and now.device != layer.device:
                 raise usage(
                     f"{layer.name} has moved from {layer.device} to {now.device}; move the model before the "
                     "bottleneck is made"
                 )
-            if now is not layer.parameter or list(now.shape) != list(layer.planned.shape):
+            if now is not layer.parameter or list(now.shape) != list(layer.generated.shape):
                 raise usage(
                     f"{layer.name} is another tensor than when the bottleneck was made; replace or reshape "
                     "parameters before"
@@ -267,7 +267,7 @@ class GenomicBottleneck:
 
     def _predict(self, layer: Layer) -> None:
         assert layer.gnets is not None
-        target, stacked = layer.target(), layer.planned.build is not None
+        target, stacked = layer.target(), layer.generated.build is not None
         noise = self._steps if self._drawing and not self._exact else None
         kernel = "reference" if self._exact else self._kernel
         layer.gnets.predict(target.data_ptr(), target.numel(), stacked, noise, kernel, self._threads)
@@ -300,7 +300,7 @@ class GenomicBottleneck:
                     layer.gnets.backward(
                         gradient.data_ptr(),
                         gradient.numel(),
-                        layer.planned.build is not None,
+                        layer.generated.build is not None,
                         1.0,
                         self._kernel,
                         self._threads,
@@ -323,7 +323,7 @@ class GenomicBottleneck:
         """In the layout of the layer's target, float32 on the host."""
         assert layer.parameter.grad is not None
         gradient = layer.parameter.grad.to("cpu", torch.float32).contiguous()
-        if layer.planned.build is None:
+        if layer.generated.build is None:
             return gradient
         if layer.built is None or layer.staging is None:
             raise usage("backward() was called before predict_weights()")
@@ -397,7 +397,7 @@ class GenomicBottleneck:
     def load(self, filename: Any) -> None:
         """Restores g-nets and tensors of a file, and writes the weights that it expands to into the module.
 
-        The file may come from ``save`` or, with g-nets of the same plans, from the C++ class or the command line. The
+        The file may come from ``save`` or, with g-nets of the same specs, from the C++ class or the command line. The
         optimizer and the schedule start anew.
 
         Raises:
@@ -442,7 +442,7 @@ class GenomicBottleneck:
 
     def get_num_params_gnet(self) -> int:
         """Parameters of all g-nets, of all ranks together."""
-        return sum(layer.planned.plan.parameters for layer in self._layers)
+        return sum(layer.generated.spec.parameters for layer in self._layers)
 
     def get_num_params_no_gnet(self) -> int:
         """Parameters of the module that have no g-nets, tied ones once."""
@@ -459,10 +459,10 @@ class GenomicBottleneck:
             ("parameter", "shape", "type", "tiles", "g-net", "parameters", "ratio", "rank")
         ]
         for layer in self._layers:
-            plan = layer.planned.plan
+            spec = layer.generated.spec
             shape = "x".join(map(str, layer.parameter.shape))
-            ratio = layer.parameter.numel() / plan.parameters
-            cells = (layer.name, shape, plan.type_id, plan.tiles, plan.text, plan.parameters, f"{ratio:.1f}", layer.owner)
+            ratio = layer.parameter.numel() / spec.parameters
+            cells = (layer.name, shape, spec.type_id, spec.tiles, spec.text, spec.parameters, f"{ratio:.1f}", layer.owner)
             rows.append(tuple(map(str, cells)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -493,22 +493,22 @@ def _checked_schedule(schedule: object, total: int) -> str:
 
 def _built(layer: Layer) -> Tensor:
     """The parameter from its tiles, by the registered callable. Raises GbzError."""
-    planned = layer.planned
-    assert planned.build is not None and layer.staging is not None
+    generated = layer.generated
+    assert generated.build is not None and layer.staging is not None
     tiles = layer.staging.detach().requires_grad_()
-    kind, name = planned.plan.type_id, planned.name
+    kind, name = generated.spec.type_id, generated.name
     try:
         with torch.enable_grad():
-            result = planned.build(planned.plan, tiles)
+            result = generated.build(generated.spec, tiles)
     except Exception as error:
         raise failed(kind, name, f"build raised {type(error).__name__}: {error}") from error
     if not isinstance(result, Tensor):
         raise failed(kind, name, f"build returned {kind_of(result)}, not a tensor")
-    if result.shape != planned.parameter.shape:
+    if result.shape != generated.parameter.shape:
         raise failed(
             kind,
             name,
-            f"build returned shape {list(result.shape)}, the parameter has shape {list(planned.parameter.shape)}",
+            f"build returned shape {list(result.shape)}, the parameter has shape {list(generated.parameter.shape)}",
         )
     if result.dtype != torch.float32 or result.device.type != "cpu":
         raise failed(kind, name, f"build returned {result.dtype} on {result.device}; return float32 on the CPU")

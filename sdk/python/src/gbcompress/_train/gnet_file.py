@@ -27,7 +27,7 @@ def _theta(bottleneck: GenomicBottleneck) -> dict[str, np.ndarray[Any, Any]]:
         if layer.gnets is not None:
             values = torch.from_numpy(layer.gnets.theta()).to(device)
         else:
-            values = torch.empty(layer.planned.plan.parameters, device=device)
+            values = torch.empty(layer.generated.spec.parameters, device=device)
         wire.append((layer.name, values, layer.owner))
     bottleneck._ranks.broadcast("save()", [(values, owner) for _, values, owner in wire])
     return {name: values.cpu().numpy() for name, values, _ in wire}
@@ -35,7 +35,7 @@ def _theta(bottleneck: GenomicBottleneck) -> dict[str, np.ndarray[Any, Any]]:
 
 def _writer(bottleneck: GenomicBottleneck, coding: str) -> _core.Writer:
     theta = {} if coding == "coded" else _theta(bottleneck)
-    plans = {layer.name: layer.planned.plan for layer in bottleneck._layers}
+    specs = {layer.name: layer.generated.spec for layer in bottleneck._layers}
     coded = {layer.name: layer.gnets for layer in bottleneck._layers if isinstance(layer.gnets, _core.CodedGnets)}
     writer = _core.Writer("")
     for name, tensor, tied, buffer in tensors_of(bottleneck.model):
@@ -44,8 +44,8 @@ def _writer(bottleneck: GenomicBottleneck, coding: str) -> _core.Writer:
             writer.add_tied(name, tied)
         elif name in coded:
             writer.add_generated_coded(name, dtype, shape, coded[name])
-        elif name in plans:
-            writer.add_generated(name, dtype, shape, plans[name], coding, theta[name])
+        elif name in specs:
+            writer.add_generated(name, dtype, shape, specs[name], coding, theta[name])
         elif not (bottleneck._code_plain and not buffer and _add_short(writer, name, dtype, tensor)):
             _add_exact(writer, name, dtype, tensor, buffer or not tensor.requires_grad)
     return writer
@@ -133,11 +133,11 @@ def _difference(entry: dict[str, Any], tensor: Tensor, tied: str | None, layer: 
         )
     if (entry["tied_to"] or None) != tied:
         return "is not tied to the same tensor"
-    plan = entry.get("plan")
-    if (plan is None) != (layer is None):
+    spec = entry.get("spec")
+    if (spec is None) != (layer is None):
         return "has g-nets in one of them alone; use the settings it was saved with"
-    if plan is not None and layer is not None and not plan.same_but_scale(layer.planned.plan):
-        return f"has g-nets {plan.text} there and {layer.planned.plan.text} here, or other tiles or codes"
+    if spec is not None and layer is not None and not spec.same_but_scale(layer.generated.spec):
+        return f"has g-nets {spec.text} there and {layer.generated.spec.text} here, or other tiles or codes"
     return ""
 
 
@@ -161,8 +161,8 @@ def load_into_bottleneck(bottleneck: GenomicBottleneck, filename: object) -> Non
     for key, tensor, tied, _ in tensors:
         entry = stored[key]
         if key in layers:
-            layers[key].planned.plan = entry["plan"]
-            gnets, scale = layers[key].gnets, entry["plan"].output_scale
+            layers[key].generated.spec = entry["spec"]
+            gnets, scale = layers[key].gnets, entry["spec"].output_scale
             if isinstance(gnets, _core.CodedGnets):
                 gnets.restore(entry["theta"], scale, entry["theta_steps"])
             elif gnets is not None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._arguments import kind_of, real, whole
-from .._core import CodedGnets, GnetLayer, GNetPlan
+from .._core import CodedGnets, GnetLayer, GNetSpec
 from .._errors import UsageError, mismatch, usage
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ _TENSORS = ("theta", "first_moment", "second_moment")
 _CODED = ("values", "first_moment", "second_moment", "inverse_scales")
 
 
-def _text(plan: GNetPlan) -> str:
-    return f"{plan.type_id} {plan.text} {'x'.join(map(str, plan.shape))} in {plan.tiles} tiles"
+def _text(spec: GNetSpec) -> str:
+    return f"{spec.type_id} {spec.text} {'x'.join(map(str, spec.shape))} in {spec.tiles} tiles"
 
 
 def _coded_state(bottleneck: GenomicBottleneck) -> dict[str, Any]:
@@ -31,12 +31,12 @@ def _coded_state(bottleneck: GenomicBottleneck) -> dict[str, Any]:
     gnets = {}
     for layer in bottleneck._layers:
         assert isinstance(layer.gnets, CodedGnets)
-        plan, arrays = layer.planned.plan, layer.gnets.state()
+        spec, arrays = layer.generated.spec, layer.gnets.state()
         for name in _TENSORS[1:]:
             if not arrays[name].size:  # none before the first step
                 arrays[name] = np.zeros_like(arrays["values"])
         tensors = {name: torch.from_numpy(arrays[name]) for name in _CODED}
-        gnets[layer.name] = {"plan": _text(plan), "output_scale": plan.output_scale, **tensors}
+        gnets[layer.name] = {"spec": _text(spec), "output_scale": spec.output_scale, **tensors}
     state = {"steps": bottleneck._steps, "exact": bottleneck._exact, "gnets": gnets}
     return {**state, "loss_per_bit": bottleneck._rate.loss_per_bit}
 
@@ -47,7 +47,7 @@ def state_of(bottleneck: GenomicBottleneck) -> dict[str, Any]:
         return _coded_state(bottleneck)
     wire = []
     for layer in bottleneck._layers:
-        device, size = layer.parameter.device, layer.planned.plan.parameters
+        device, size = layer.parameter.device, layer.generated.spec.parameters
         values = torch.zeros(len(_TENSORS), size, device=device)
         if isinstance(layer.gnets, GnetLayer):
             values[0] = torch.from_numpy(layer.gnets.theta())
@@ -58,9 +58,9 @@ def state_of(bottleneck: GenomicBottleneck) -> dict[str, Any]:
     bottleneck._ranks.broadcast("state_dict()", [(values, layer.owner) for layer, values in wire])
     gnets = {}
     for layer, values in wire:
-        plan = layer.planned.plan
+        spec = layer.generated.spec
         rows = {name: values[row].cpu().clone() for row, name in enumerate(_TENSORS)}
-        gnets[layer.name] = {"plan": _text(plan), "output_scale": plan.output_scale, **rows}
+        gnets[layer.name] = {"spec": _text(spec), "output_scale": spec.output_scale, **rows}
     return {"steps": bottleneck._steps, "exact": bottleneck._exact, "gnets": gnets}
 
 
@@ -74,10 +74,10 @@ def _wrong(what: str) -> UsageError:
 
 def _checked_entry(entry: object, name: str, tensors: tuple[str, ...]) -> Mapping[str, Any]:
     """What a state says of a parameter's g-nets. Raises UsageError."""
-    if not isinstance(entry, Mapping) or set(entry) != {"plan", "output_scale", *tensors}:
+    if not isinstance(entry, Mapping) or set(entry) != {"spec", "output_scale", *tensors}:
         raise _wrong(f"{_described(entry)} for {name}")
-    if not isinstance(entry["plan"], str):
-        raise _wrong(f"{kind_of(entry['plan'])} as plan of {name}")
+    if not isinstance(entry["spec"], str):
+        raise _wrong(f"{kind_of(entry['spec'])} as specification of {name}")
     real(entry["output_scale"], f"output_scale of {name}")
     for key in tensors:
         value = entry[key]
@@ -105,11 +105,11 @@ def _checked(state: object, bottleneck: GenomicBottleneck) -> Mapping[str, Mappi
         where = "lacks" if other[0] in names else "has"
         raise mismatch(f"the state is of other g-nets: it {where} {other[0]}; use the settings it was saved with")
     for layer in bottleneck._layers:
-        plan = layer.planned.plan
+        spec = layer.generated.spec
         entry = _checked_entry(gnets[layer.name], layer.name, _CODED if coded else _TENSORS)
-        if entry["plan"] != _text(plan) or _sizes(entry, coded) != _sizes_of(layer):
+        if entry["spec"] != _text(spec) or _sizes(entry, coded) != _sizes_of(layer):
             raise mismatch(
-                f"the state is of other g-nets: {layer.name} is {entry['plan']} there and {_text(plan)} here; use the "
+                f"the state is of other g-nets: {layer.name} is {entry['spec']} there and {_text(spec)} here; use the "
                 "settings it was saved with"
             )
     return gnets
@@ -121,7 +121,7 @@ def _sizes(entry: Mapping[str, Any], coded: bool) -> list[tuple[int, ...]]:
 
 def _sizes_of(layer: Layer) -> list[tuple[int, ...]]:
     """What they are for a layer's g-nets."""
-    parameters = layer.planned.plan.parameters
+    parameters = layer.generated.spec.parameters
     if isinstance(layer.gnets, CodedGnets):
         values = layer.gnets.state()["values"].size
         return [(values,), (values,), (values,), (parameters,)]
@@ -137,7 +137,7 @@ def restore_state(bottleneck: GenomicBottleneck, state: object) -> None:
     for layer in bottleneck._layers:
         entry = gnets[layer.name]
         scale = float(entry["output_scale"])
-        layer.planned.plan = layer.planned.plan.with_scale(scale)
+        layer.generated.spec = layer.generated.spec.with_scale(scale)
         if isinstance(layer.gnets, CodedGnets):
             values, first, second, scales = (_array(entry[name]) for name in _CODED)
             if steps == 0:

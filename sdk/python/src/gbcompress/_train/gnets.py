@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from .. import _core
 from .._arguments import kind_of, positive, texts, whole
-from .._core import GNetOptions, GNetPlan, ParameterInfo
+from .._core import GNetOptions, GNetSpec, ParameterInfo
 from .._errors import GbzError, UsageError, usage, warn
 from .._files.arrays import torch_bytes, torch_dtype_name
 from .write import tensors_of
 
-#: A type's callables: the plan of a parameter, or None where it stays as it is; and the parameter from its tiles.
-Init = Callable[[ParameterInfo, GNetOptions], "GNetPlan | None"]
-Build = Callable[[GNetPlan, Tensor], Tensor]
+#: A type's callables: the specification of a parameter, or None where it stays as it is; and the parameter from its tiles.
+Init = Callable[[ParameterInfo, GNetOptions], "GNetSpec | None"]
+Build = Callable[[GNetSpec, Tensor], Tensor]
 
 #: Parameters with fewer elements get no g-nets.
 MIN_ELEMENTS = 512
@@ -48,11 +48,11 @@ def register_gnet_type(
 
     Args:
         module_class: the class of the module that owns the parameters.
-        init: ``init(parameter, options) -> GNetPlan | None``. The plan comes from ``make_plan``; None leaves the
-            parameter without g-nets. The same arguments must give the same plan.
-        build: ``build(plan, tiles) -> weights`` makes the parameter from its tiles
+        init: ``init(parameter, options) -> GNetSpec | None``. The spec comes from ``make_spec``; None leaves the
+            parameter without g-nets. The same arguments must give the same spec.
+        build: ``build(spec, tiles) -> weights`` makes the parameter from its tiles
             ``[tiles, tile_rows, tile_cols, kernel]`` (float32, CPU), by differentiable operations of torch. None:
-            the tiles are placed side by side, as the plan describes.
+            the tiles are placed side by side, as the spec describes.
         type_id: what files call the type; the class's name in lower case unless it is given.
 
     Raises:
@@ -72,7 +72,7 @@ def register_gnet_type(
     _REGISTERED[module_class] = GNetType(name, init, build)
 
 
-def make_plan(
+def make_spec(
     parameter: ParameterInfo,
     options: GNetOptions,
     *,
@@ -81,8 +81,8 @@ def make_plan(
     row_splits: int = 1,
     col_splits: int = 1,
     shape: Sequence[int] | None = None,
-) -> GNetPlan:
-    """The usual plan of a parameter: its output scale is twice the deviation of the initial weights.
+) -> GNetSpec:
+    """The usual specification of a parameter: its output scale is twice the deviation of the initial weights.
 
     Args:
         parameter: as ``init`` gets it.
@@ -97,7 +97,7 @@ def make_plan(
         UsageError, ShapeMismatch: view, shape and options do not fit each other.
     """
     wanted = None if shape is None else [int(n) for n in shape]
-    return _core.plan_of_view(parameter, options, row_dim, col_dim, row_splits, col_splits, wanted)
+    return _core.spec_of_view(parameter, options, row_dim, col_dim, row_splits, col_splits, wanted)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def settings_of(given: Mapping[str, Any], base: Settings, where: str = "") -> Se
 
 
 @dataclass
-class Planned:
+class GeneratedParameter:
     """A parameter with g-nets."""
 
     name: str
@@ -171,15 +171,15 @@ class Planned:
     local_name: str
     parameter: nn.Parameter
     settings: Settings
-    plan: GNetPlan
+    spec: GNetSpec
     build: Build | None
     shape: tuple[int, ...]
 
-    def again(self) -> Planned:
-        """The plan for the present values: of another scale, perhaps."""
-        plan, build = _plan(self.name, self.module, self.local_name, self.parameter, self.settings)
-        assert plan is not None
-        return replace(self, plan=plan, build=build)
+    def again(self) -> GeneratedParameter:
+        """The specification for the present values: of another scale, perhaps."""
+        spec, build = _spec(self.name, self.module, self.local_name, self.parameter, self.settings)
+        assert spec is not None
+        return replace(self, spec=spec, build=build)
 
 
 def _type_of(module: nn.Module) -> GNetType | str | None:
@@ -197,26 +197,26 @@ def failed(type_id: str, name: str, what: str) -> GbzError:
     return GbzError(f"layer type {type_id}, tensor {name}: {what}", "plugin_failed")
 
 
-def _plan_registered(kind: GNetType, info: ParameterInfo, options: GNetOptions) -> GNetPlan | None:
+def _registered_spec(kind: GNetType, info: ParameterInfo, options: GNetOptions) -> GNetSpec | None:
     try:
-        plan = kind.init(info, options)
+        spec = kind.init(info, options)
     except UsageError:
         raise
     except Exception as error:
         raise failed(kind.id, info.name, f"init raised {type(error).__name__}: {error}") from error
-    if plan is None:
+    if spec is None:
         return None
-    if not isinstance(plan, GNetPlan):
-        raise failed(kind.id, info.name, f"init returned {kind_of(plan)}; return make_plan(...) or None")
-    if kind.build is None and list(plan.shape) != list(info.shape):
+    if not isinstance(spec, GNetSpec):
+        raise failed(kind.id, info.name, f"init returned {kind_of(spec)}; return make_spec(...) or None")
+    if kind.build is None and list(spec.shape) != list(info.shape):
         raise failed(
             kind.id,
             info.name,
-            f"init returned a plan of shape {list(plan.shape)} for a parameter of shape {list(info.shape)}; "
+            f"init returned a specification of shape {list(spec.shape)} for a parameter of shape {list(info.shape)}; "
             "register a build that makes the parameter from it",
         )
-    plan.type_id = kind.id
-    return plan
+    spec.type_id = kind.id
+    return spec
 
 
 def _deviation(parameter: Tensor) -> float:
@@ -224,14 +224,14 @@ def _deviation(parameter: Tensor) -> float:
     return _core.deviation(values.numpy())
 
 
-def _plan(
+def _spec(
     name: str,
     module: nn.Module,
     local: str,
     parameter: nn.Parameter,
     settings: Settings,
     deviation: float | None = None,
-) -> tuple[GNetPlan | None, Build | None]:
+) -> tuple[GNetSpec | None, Build | None]:
     kind: GNetType | str | None = settings.type or _type_of(module)
     if kind is None or kind == "plain":
         return None, None
@@ -244,11 +244,11 @@ def _plan(
     info = ParameterInfo(name, local, path, class_name, list(parameter.shape), std)
     options = settings.options()
     if isinstance(kind, GNetType):
-        return _plan_registered(kind, info, options), kind.build
-    plan = _core.plan_by_type(kind, info, options)
-    if plan is None and settings.type:
+        return _registered_spec(kind, info, options), kind.build
+    spec = _core.spec_by_type(kind, info, options)
+    if spec is None and settings.type:
         raise usage(f"layer type {kind} does not take {name}; change its entry in layers")
-    return plan, None
+    return spec, None
 
 
 def _parameters(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, nn.Parameter]]:
@@ -296,9 +296,9 @@ class _ParameterRules:
 _Parameter = tuple[str, nn.Module, str, nn.Parameter]
 
 
-def _planned(
+def _generated(
     of: _Parameter, settings: Settings, rules: _ParameterRules, deviation: float | None = None
-) -> Planned | None:
+) -> GeneratedParameter | None:
     """A parameter with its g-nets; None where it gets none."""
     name, module, local, parameter = of
     own = settings
@@ -307,10 +307,10 @@ def _planned(
             own = settings_of(given, own, f" in layers[{glob!r}]")
     if _ignored(name, module, rules.ignored) or (own.type is None and parameter.numel() < rules.min_elements):
         return None
-    plan, build = _plan(name, module, local, parameter, own, deviation)
-    if plan is None or plan.parameters >= parameter.numel():
+    spec, build = _spec(name, module, local, parameter, own, deviation)
+    if spec is None or spec.parameters >= parameter.numel():
         return None
-    return Planned(name, module, local, parameter, own, plan, build, tuple(parameter.shape))
+    return GeneratedParameter(name, module, local, parameter, own, spec, build, tuple(parameter.shape))
 
 
 def _ratio_for(
@@ -325,32 +325,32 @@ def _ratio_for(
     """Weights per g-net parameter for a file of the target ratio. Raises UsageError for a ratio that is not above 1."""
     trained = {name: (name, module, local, parameter) for name, module, local, parameter in parameters}
 
-    def planner(of: _Parameter) -> Callable[[GNetOptions], GNetPlan | None]:
+    def spec_function(of: _Parameter) -> Callable[[GNetOptions], GNetSpec | None]:
         deviation = _deviation(of[3])
 
-        def plan(options: GNetOptions) -> GNetPlan | None:
-            planned = _planned(of, replace(settings, ratio=options.ratio), rules, deviation)
-            return planned.plan if planned else None
+        def spec(options: GNetOptions) -> GNetSpec | None:
+            generated = _generated(of, replace(settings, ratio=options.ratio), rules, deviation)
+            return generated.spec if generated else None
 
-        return plan
+        return spec
 
     tensors = []
     for name, tensor, tied, buffer in tensors_of(model):
-        plan = planner(trained[name]) if name in trained else None
+        spec = spec_function(trained[name]) if name in trained else None
         data = torch_bytes(name, tensor.detach().contiguous())
         codes = code_plain and name in trained and not buffer
         dtype = torch_dtype_name(name, tensor)
-        tensors.append(_core.PlannedTensor(name, dtype, list(tensor.shape), tied or "", codes, data, plan))
-    options, planned_bytes, fits = _core.gnets_for_ratio(tensors, settings.options(1.0), coding, target_ratio)
+        tensors.append(_core.RecipeTensor(name, dtype, list(tensor.shape), tied or "", codes, data, spec))
+    options, expected_bytes, fits = _core.gnets_for_ratio(tensors, settings.options(1.0), coding, target_ratio)
     if not fits:
         warn(
-            f"no g-nets make a file {target_ratio:g}x smaller than the tensors; the smallest has {planned_bytes} bytes",
+            f"no g-nets make a file {target_ratio:g}x smaller than the tensors; the smallest has {expected_bytes} bytes",
             UserWarning,
         )
     return options.ratio
 
 
-def plan_model(
+def generated_parameters(
     model: nn.Module,
     settings: Settings,
     layers: Mapping[str, Mapping[str, Any]],
@@ -359,7 +359,7 @@ def plan_model(
     target_ratio: float | None = None,
     code_plain: bool = False,
     coding: str = "int8",
-) -> list[Planned]:
+) -> list[GeneratedParameter]:
     """Parameters that get g-nets, in the order of ``model.named_parameters()``.
 
     ``code_plain``: whether others become short floats; ``coding``: what g-nets are stored as. With ``target_ratio`` the settings get the ratio whose file has the bytes of all tensors over it.
@@ -381,10 +381,10 @@ def plan_model(
     rules = _ParameterRules(layers, ignored, min_elements)
     if target_ratio is not None:
         settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio, code_plain, coding))
-    planned = [each for parameter in parameters if (each := _planned(parameter, settings, rules)) is not None]
-    if not planned:
+    generated = [each for parameter in parameters if (each := _generated(parameter, settings, rules)) is not None]
+    if not generated:
         raise usage(
             f"no parameter of the model ({type(model).__name__}) gets g-nets: those of {min_elements} elements and "
             "more are ignored, of other layer types, or not larger than their g-nets"
         )
-    return planned
+    return generated

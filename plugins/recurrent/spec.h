@@ -29,7 +29,7 @@ inline std::string_view matrix_of(std::string_view name, bool cell) {
   return number ? name.substr(0, layer) : std::string_view{};
 }
 
-inline std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) {
+inline std::optional<GNetSpec> spec(const ParameterInfo& parameter, const GNetOptions& options) {
   if (parameter.shape.size() != 2) return std::nullopt;
   const std::string_view module = parameter.module_type;
   const bool lstm = module.starts_with("LSTM");
@@ -42,10 +42,10 @@ inline std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOp
   } else if (matrix != "weight_hr" || module != "LSTM") {
     return std::nullopt;
   }
-  return make_plan(parameter, view, options);
+  return make_spec(parameter, view, options);
 }
 
-/// Modules whose parameters it plans.
+/// Modules whose parameters it takes.
 inline std::vector<std::string> modules() {
   return {"LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"};
 }

@@ -1,4 +1,4 @@
-#include "bottleneck/planner.h"
+#include "bottleneck/parameter_gnets.h"
 
 #include <algorithm>
 
@@ -33,8 +33,8 @@ bool codes_plain(const NamedParameter& parameter, const BottleneckOptions& optio
          mode_of(parameter.info.name, options) == WeightMode::kGenerated;
 }
 
-std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
-                                       const BottleneckOptions& options) {
+std::optional<GNetSpec> spec_of(const NamedParameter& parameter, const Registry& types,
+                                const BottleneckOptions& options) {
   const ParameterInfo& info = parameter.info;
   if (!parameter.trainable || !parameter.tied_to.empty() || !is_real(info.dtype) ||
       info.shape.empty() ||
@@ -73,15 +73,15 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
     type = types.find_by_module(info.module_type);
     if (!type || type->supports("only-by-rule")) return std::nullopt;
   }
-  auto plan = type->plan(info, gnet);
-  if (!plan) {
+  auto spec = type->spec(info, gnet);
+  if (!spec) {
     if (forced)
       throw Error(Errc::kUsage, "layer type " + *forced + " does not take " + printable(info.name) +
                                     "; change the [[layer]] rule");
     return std::nullopt;
   }
-  if (plan_parameters(*plan) >= info.elements()) return std::nullopt;
-  return plan;
+  if (spec_parameters(*spec) >= info.elements()) return std::nullopt;
+  return spec;
 }
 
 }  // namespace gbcompress

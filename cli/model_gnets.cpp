@@ -1,4 +1,4 @@
-#include "plan.h"
+#include "model_gnets.h"
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -7,7 +7,7 @@
 
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
-#include "gbcompress/model_plan.h"
+#include "gbcompress/model_gnets.h"
 #include "gbcompress/options.h"
 #include "load_plugins.h"
 #include "model_options.h"
@@ -22,17 +22,17 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kMaxPlannedWorld = 4096;
+constexpr int kMostProcesses = 4096;
 
-std::string_view kind_name(PlannedTensor::Kind kind) {
+std::string_view kind_name(GNetTensor::Kind kind) {
   switch (kind) {
-    case PlannedTensor::Kind::kGenerated:
+    case GNetTensor::Kind::kGenerated:
       return "generated";
-    case PlannedTensor::Kind::kPlain:
+    case GNetTensor::Kind::kPlain:
       return "exact";
-    case PlannedTensor::Kind::kTied:
+    case GNetTensor::Kind::kTied:
       return "tied";
-    case PlannedTensor::Kind::kBuffer:
+    case GNetTensor::Kind::kBuffer:
       return "buffer";
   }
   return "";
@@ -42,8 +42,8 @@ double over(std::int64_t a, std::int64_t b) {
   return static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(1, b));
 }
 
-double parameter_ratio(const ModelPlan& plan) {
-  return over(plan.trainable, plan.gnet_parameters + plan.plain_parameters);
+double parameter_ratio(const ModelGNets& gnets) {
+  return over(gnets.trainable, gnets.gnet_parameters + gnets.plain_parameters);
 }
 
 /// "3", or "3-17" for a run of ranks.
@@ -56,8 +56,8 @@ std::string ranks_text(const std::vector<OwnerShare>& shares) {
 struct Volume {
   std::int64_t all = 0, busiest = 0;
 };
-Volume volume(const ModelPlan& plan, const std::vector<Placement>& placements, int world) {
-  const std::vector<std::int64_t> bytes = step_bytes(plan, placements, world);
+Volume volume(const ModelGNets& gnets, const std::vector<Placement>& placements, int world) {
+  const std::vector<std::int64_t> bytes = step_bytes(gnets, placements, world);
   return {std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}),
           *std::max_element(bytes.begin(), bytes.end())};
 }
@@ -68,30 +68,30 @@ ordered_json volume_json(const Volume& volume) {
 struct Volumes {
   Volume owner, replicated, plain;
 };
-Volumes volumes(const ModelPlan& plan, int world) {
+Volumes volumes(const ModelGNets& gnets, int world) {
   const auto all = [&](Placement placement) {
-    return std::vector<Placement>(plan.banks.size(), placement);
+    return std::vector<Placement>(gnets.banks.size(), placement);
   };
-  return {volume(plan, all(Placement::kOwner), world),
-          volume(plan, all(Placement::kReplicated), world), volume(plan, {}, world)};
+  return {volume(gnets, all(Placement::kOwner), world),
+          volume(gnets, all(Placement::kReplicated), world), volume(gnets, {}, world)};
 }
 
-ordered_json tensor_json(const PlannedTensor& tensor, const OwnerRows& rows, int world) {
+ordered_json tensor_json(const GNetTensor& tensor, const OwnerRows& rows, int world) {
   ordered_json entry = {{"name", tensor.info.name},
                         {"shape", tensor.info.shape},
                         {"dtype", dtype_name(tensor.info.dtype)},
                         {"module", tensor.info.module_type},
                         {"kind", kind_name(tensor.kind)}};
-  if (tensor.kind == PlannedTensor::Kind::kTied) entry["tied_to"] = tensor.tied_to;
-  if (!tensor.plan) return entry;
-  const GNetPlan& plan = *tensor.plan;
-  entry["type"] = plan.type_id;
-  entry["tiles"] = plan.grid().tiles();
-  entry["tile_shape"] = {plan.tile_rows, plan.tile_cols};
-  entry["generator"] = generator_text(plan);
+  if (tensor.kind == GNetTensor::Kind::kTied) entry["tied_to"] = tensor.tied_to;
+  if (!tensor.spec) return entry;
+  const GNetSpec& spec = *tensor.spec;
+  entry["type"] = spec.type_id;
+  entry["tiles"] = spec.grid().tiles();
+  entry["tile_shape"] = {spec.tile_rows, spec.tile_cols};
+  entry["generator"] = generator_text(spec);
   entry["bank"] = tensor.bank;
-  entry["parameters"] = plan_parameters(plan);
-  entry["ratio"] = over(tensor.info.elements(), plan_parameters(plan));
+  entry["parameters"] = spec_parameters(spec);
+  entry["ratio"] = over(tensor.info.elements(), spec_parameters(spec));
   if (world == 1) return entry;
   ordered_json owners = ordered_json::array();
   for (const OwnerShare& share : owners_of(tensor, rows))
@@ -100,24 +100,24 @@ ordered_json tensor_json(const PlannedTensor& tensor, const OwnerRows& rows, int
   return entry;
 }
 
-void print_plan_json(const fs::path& file, const ModelPlan& plan, int world) {
-  const OwnerRows rows = owner_rows(plan, world);
+void print_gnets_json(const fs::path& file, const ModelGNets& gnets, int world) {
+  const OwnerRows rows = owner_rows(gnets, world);
   ordered_json tensors = ordered_json::array(), banks = ordered_json::array();
-  for (const PlannedTensor& tensor : plan.tensors)
+  for (const GNetTensor& tensor : gnets.tensors)
     tensors.push_back(tensor_json(tensor, rows, world));
-  for (const PlannedBank& bank : plan.banks)
+  for (const GNetBank& bank : gnets.banks)
     banks.push_back({{"gnets", bank.gnets},
                      {"tile_shape", {bank.shape.tile_rows, bank.shape.tile_cols}},
                      {"weights", bank.weights},
                      {"parameters", bank.parameters()}});
   ordered_json report = {{"file", file.string()},
                          {"world", world},
-                         {"trainable", plan.trainable},
-                         {"gnet_parameters", plan.gnet_parameters},
-                         {"plain_parameters", plan.plain_parameters},
-                         {"parameter_ratio", parameter_ratio(plan)}};
+                         {"trainable", gnets.trainable},
+                         {"gnet_parameters", gnets.gnet_parameters},
+                         {"plain_parameters", gnets.plain_parameters},
+                         {"parameter_ratio", parameter_ratio(gnets)}};
   if (world > 1) {
-    const Volumes sent = volumes(plan, world);
+    const Volumes sent = volumes(gnets, world);
     report["bytes_per_step"] = {{"owner", volume_json(sent.owner)},
                                 {"replicated", volume_json(sent.replicated)},
                                 {"plain_alone", volume_json(sent.plain)}};
@@ -127,25 +127,25 @@ void print_plan_json(const fs::path& file, const ModelPlan& plan, int world) {
   print_json(report);
 }
 
-void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
-  const OwnerRows rows = owner_rows(plan, world);
+void print_gnets(const fs::path& file, const ModelGNets& gnets, int world) {
+  const OwnerRows rows = owner_rows(gnets, world);
   Table table(5);
   std::vector<std::string> head = {"name",  "shape",      "type", "tiles",
                                    "g-net", "parameters", "ratio"};
   if (world > 1) head.push_back("ranks");
   table.row(head);
-  for (const PlannedTensor& tensor : plan.tensors) {
+  for (const GNetTensor& tensor : gnets.tensors) {
     std::vector<std::string> row = {printable(tensor.info.name), shape_text(tensor.info.shape)};
-    if (tensor.plan) {
-      const GNetPlan& of = *tensor.plan;
+    if (tensor.spec) {
+      const GNetSpec& of = *tensor.spec;
       const std::string tiles = with_commas(of.grid().tiles()) + " of " +
                                 std::to_string(of.tile_rows) + "x" + std::to_string(of.tile_cols);
       row.insert(row.end(), {printable(of.type_id), tiles, generator_text(of),
-                             with_commas(plan_parameters(of)),
-                             fixed(over(tensor.info.elements(), plan_parameters(of)), 2)});
+                             with_commas(spec_parameters(of)),
+                             fixed(over(tensor.info.elements(), spec_parameters(of)), 2)});
       if (world > 1) row.push_back(ranks_text(owners_of(tensor, rows)));
     } else {
-      const bool tied = tensor.kind == PlannedTensor::Kind::kTied;
+      const bool tied = tensor.kind == GNetTensor::Kind::kTied;
       row.insert(row.end(),
                  {std::string(kind_name(tensor.kind)), tied ? "= " + printable(tensor.tied_to) : "",
                   "", tied ? "0" : with_commas(tensor.info.elements()), ""});
@@ -154,12 +154,12 @@ void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
   }
   std::cout << printable(file.string()) << "\n\n"
             << table.text() << "\n"
-            << with_commas(plan.trainable) << " parameters become "
-            << with_commas(plan.gnet_parameters) << " of g-nets and "
-            << with_commas(plan.plain_parameters) << " plain ones, ratio "
-            << fixed(parameter_ratio(plan), 2) << "\n";
+            << with_commas(gnets.trainable) << " parameters become "
+            << with_commas(gnets.gnet_parameters) << " of g-nets and "
+            << with_commas(gnets.plain_parameters) << " plain ones, ratio "
+            << fixed(parameter_ratio(gnets), 2) << "\n";
   if (world == 1) return;
-  const Volumes sent = volumes(plan, world);
+  const Volumes sent = volumes(gnets, world);
   Table bytes;
   bytes.row({"bytes per step, world " + std::to_string(world), "all ranks", "busiest rank"});
   const auto line = [&](const char* name, const Volume& of) {
@@ -171,30 +171,30 @@ void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
   std::cout << "\n" << bytes.text();
 }
 
-ModelPlan plan_file(const Arguments& arguments, const fs::path& file) {
+ModelGNets gnets_of_file(const Arguments& arguments, const fs::path& file) {
   Settings settings = settings_below_flags(arguments);
-  say_unused(arguments, settings, {"gnet.", "weights.", "layer."}, "a plan of g-nets");
-  // A plan is one of g-nets.
+  say_unused(arguments, settings, {"gnet.", "weights.", "layer."}, "a list of g-nets");
+  // Without a mode, all parameters that a layer type takes get g-nets.
   BottleneckOptions& options = settings.compress.bottleneck;
   if (settings.compress.choose.mode) options.mode = WeightMode::kGenerated;
   PluginHost host;
   load_plugins(host, arguments);
-  return plan_model(
+  return model_gnets(
       list_parameters(file, arguments.text("arch"), host.registry(), model_options(arguments)),
       host.registry(), options);
 }
 
 }  // namespace
 
-void show_plan(const Arguments& arguments, const fs::path& file) {
+void show_gnets(const Arguments& arguments, const fs::path& file) {
   const int world = arguments.has("world")
-                        ? parse_number(arguments.text("world"), "--world", 1, kMaxPlannedWorld)
+                        ? parse_number(arguments.text("world"), "--world", 1, kMostProcesses)
                         : 1;
-  const ModelPlan plan = plan_file(arguments, file);
+  const ModelGNets gnets = gnets_of_file(arguments, file);
   if (arguments.json())
-    print_plan_json(file, plan, world);
+    print_gnets_json(file, gnets, world);
   else
-    print_plan(file, plan, world);
+    print_gnets(file, gnets, world);
 }
 
 }  // namespace gbcompress::cli

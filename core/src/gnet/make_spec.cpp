@@ -39,29 +39,29 @@ void check_options(const GNetOptions& options) {
 }
 
 /// An axis that is an image is never cut.
-void set_side(GNetPlan& plan, const MatrixSides& sides, std::int64_t side) {
+void set_side(GNetSpec& spec, const MatrixSides& sides, std::int64_t side) {
   const auto along = [side](const AxisCode& code, std::int64_t axis) {
     return code.encoding == Encoding::kPixel ? axis : std::min(side, axis);
   };
-  plan.tile_rows = along(plan.row_code, sides.rows);
-  plan.tile_cols = along(plan.col_code, sides.cols);
+  spec.tile_rows = along(spec.row_code, sides.rows);
+  spec.tile_cols = along(spec.col_code, sides.cols);
 }
 
 /// The side of about square tiles; where one axis is not cut, the other makes up for it.
-std::int64_t side_for(const GNetPlan& plan, const MatrixSides& sides, std::int64_t tile_weights) {
+std::int64_t side_for(const GNetSpec& spec, const MatrixSides& sides, std::int64_t tile_weights) {
   const double weights = static_cast<double>(tile_weights) / static_cast<double>(sides.kernel);
-  const bool rows = plan.row_code.encoding == Encoding::kPixel;
-  const bool cols = plan.col_code.encoding == Encoding::kPixel;
+  const bool rows = spec.row_code.encoding == Encoding::kPixel;
+  const bool cols = spec.col_code.encoding == Encoding::kPixel;
   const double side = rows != cols ? weights / static_cast<double>(rows ? sides.rows : sides.cols)
                                    : std::ceil(std::sqrt(weights));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(side));
 }
 
 /// The next tile side along one axis at which the number of tiles or the code's width changes.
-std::int64_t next_change(const GNetPlan& plan, const AxisCode& code, std::int64_t axis,
+std::int64_t next_change(const GNetSpec& spec, const AxisCode& code, std::int64_t axis,
                          std::int64_t side) {
   if (side >= axis || code.encoding == Encoding::kPixel) return kNever;
-  if (is_product(plan.generator) || code.encoding == Encoding::kOneHot ||
+  if (is_product(spec.generator) || code.encoding == Encoding::kOneHot ||
       code.encoding == Encoding::kLatent)
     return side + 1;
   const std::int64_t tiles = (axis - 1) / side;  // ceil(axis / side) - 1, and at least 1 here
@@ -73,17 +73,17 @@ std::int64_t next_change(const GNetPlan& plan, const AxisCode& code, std::int64_
 
 /// Sets the smallest side whose ratio reaches the target, or the one with the largest ratio. Only
 /// sides where the parameter count changes are visited; all others repeat the one before.
-void solve_side(GNetPlan& plan, const MatrixSides& sides, double target) {
+void solve_side(GNetSpec& spec, const MatrixSides& sides, double target) {
   std::int64_t best = 0;
   double best_ratio = 0;
   const std::int64_t last = std::max(sides.rows, sides.cols);
   for (std::int64_t side = 1; side <= last;) {
-    set_side(plan, sides, side);
+    set_side(spec, sides, side);
     double ratio = 0;
     try {
-      validate(plan);
+      validate(spec);
       ratio =
-          static_cast<double>(plan.grid().elements()) / static_cast<double>(plan_parameters(plan));
+          static_cast<double>(spec.grid().elements()) / static_cast<double>(spec_parameters(spec));
     } catch (const Error& error) {
       // Codes and tables only grow with the side: no larger one fits either.
       if (error.code() != Errc::kLimit) throw;
@@ -94,12 +94,12 @@ void solve_side(GNetPlan& plan, const MatrixSides& sides, double target) {
       best_ratio = ratio;
     }
     if (best_ratio >= target) break;
-    const std::int64_t next = std::min(next_change(plan, plan.row_code, sides.rows, side),
-                                       next_change(plan, plan.col_code, sides.cols, side));
+    const std::int64_t next = std::min(next_change(spec, spec.row_code, sides.rows, side),
+                                       next_change(spec, spec.col_code, sides.cols, side));
     if (next == kNever) break;
     side = next;
   }
-  set_side(plan, sides, std::max<std::int64_t>(best, 1));
+  set_side(spec, sides, std::max<std::int64_t>(best, 1));
 }
 
 /// Of a product that makes a whole matrix. In a matrix of kRankSide x kRankSide the ratio is exact;
@@ -123,33 +123,33 @@ float output_scale(const ParameterInfo& parameter) {
 
 }  // namespace
 
-GNetPlan make_plan(const ParameterInfo& parameter, const MatrixView& view,
+GNetSpec make_spec(const ParameterInfo& parameter, const MatrixView& view,
                    const GNetOptions& options) {
   check_options(options);
   const MatrixSides sides = matrix_sides(parameter.shape, view);
-  GNetPlan plan;
-  plan.shape = parameter.shape;
-  plan.view = view;
-  plan.generator = options.generator;
-  plan.kernel_codes.assign(sides.kernel_dims.size(), Encoding::kOneHot);
-  if (is_product(plan.generator)) {
-    plan.hidden.clear();
-    plan.rank = options.rank > 0 ? options.rank : rank_for(sides, *options.ratio);
+  GNetSpec spec;
+  spec.shape = parameter.shape;
+  spec.view = view;
+  spec.generator = options.generator;
+  spec.kernel_codes.assign(sides.kernel_dims.size(), Encoding::kOneHot);
+  if (is_product(spec.generator)) {
+    spec.hidden.clear();
+    spec.rank = options.rank > 0 ? options.rank : rank_for(sides, *options.ratio);
   } else {
-    plan.hidden = options.hidden;
-    plan.row_code = options.row_code.value_or(Encoding::kBinary);
-    plan.col_code = options.col_code.value_or(Encoding::kBinary);
+    spec.hidden = options.hidden;
+    spec.row_code = options.row_code.value_or(Encoding::kBinary);
+    spec.col_code = options.col_code.value_or(Encoding::kBinary);
   }
-  plan.output_scale = output_scale(parameter);
-  if (is_product(plan.generator) && options.rank == 0) {
-    set_side(plan, sides, std::max(sides.rows, sides.cols));
+  spec.output_scale = output_scale(parameter);
+  if (is_product(spec.generator) && options.rank == 0) {
+    set_side(spec, sides, std::max(sides.rows, sides.cols));
   } else if (options.ratio) {
-    solve_side(plan, sides, *options.ratio);
+    solve_side(spec, sides, *options.ratio);
   } else {
-    set_side(plan, sides, side_for(plan, sides, options.tile_weights));
+    set_side(spec, sides, side_for(spec, sides, options.tile_weights));
   }
-  validate(plan);
-  return plan;
+  validate(spec);
+  return spec;
 }
 
 }  // namespace gbcompress

@@ -12,15 +12,15 @@
 
 namespace gbcompress::conv {
 
-inline std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) {
+inline std::optional<GNetSpec> spec(const ParameterInfo& parameter, const GNetOptions& options) {
   const std::size_t rank = parameter.shape.size();
   if (parameter.local_name != "weight" || rank < 3 || rank > 5) return std::nullopt;
   const bool transposed = parameter.module_type.starts_with("ConvTranspose");
   const MatrixView view{.row_dim = transposed ? 1 : 0, .col_dim = transposed ? 0 : 1};
-  return make_plan(parameter, view, options);
+  return make_spec(parameter, view, options);
 }
 
-/// Modules whose parameters it plans.
+/// Modules whose parameters it takes.
 inline std::vector<std::string> modules() {
   return {"Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"};
 }

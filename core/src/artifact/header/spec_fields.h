@@ -1,5 +1,5 @@
 #pragma once
-/// Plans in headers (docs/reference/artifact-gnets.md, "Plans").
+/// Specifications in headers (docs/reference/artifact-gnets.md, "Specifications").
 
 #include <cstdint>
 #include <vector>
@@ -9,20 +9,20 @@
 
 namespace gbcompress {
 
-/// The layer type of a plan that names none.
+/// The layer type of a specification that names none.
 inline const char* usual_type(const std::vector<std::int64_t>& shape) {
   return shape.size() > 2 ? "conv" : "linear";
 }
 
-/// A plan as it is written: what is left out follows from the tensor.
-struct PlanFields {
-  GNetPlan plan;
+/// A specification as it is written: what is left out follows from the tensor.
+struct SpecFields {
+  GNetSpec spec;
   bool usual_type = true, usual_tile = true, usual_codes = true;
 };
-PlanFields read_plan(CborReader& in);
+SpecFields read_spec(CborReader& in);
 /// Fills in what was left out, and checks everything.
 /// @param shape  of the tensor
 /// @throws Error(kShapeMismatch, kLimit) as validate()
-GNetPlan complete_plan(PlanFields fields, const std::vector<std::int64_t>& shape);
+GNetSpec complete_spec(SpecFields fields, const std::vector<std::int64_t>& shape);
 
 }  // namespace gbcompress

@@ -19,9 +19,9 @@ constexpr std::int64_t kMaxTable = std::int64_t{1} << 26;
   throw Error(Errc::kLimit, what + "; at most " + std::to_string(most) + " are allowed");
 }
 
-void validate_names(const GNetPlan& plan) {
-  bool good = plan.type_id.size() <= 64;
-  for (char c : plan.type_id)
+void validate_names(const GNetSpec& spec) {
+  bool good = spec.type_id.size() <= 64;
+  for (char c : spec.type_id)
     good = good &&
            ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-');
   if (!good)
@@ -29,7 +29,8 @@ void validate_names(const GNetPlan& plan) {
                 "type_id is not a name of up to 64 lower-case letters, digits, '_', '.', '-'");
 }
 
-/// code_width() of a plan's axis; a wrong option of a user is a plan that does not fit.
+/// code_width() of a specification's axis; a wrong option of a user is a specification that does
+/// not fit.
 std::int64_t axis_width(const AxisCode& code, std::int64_t n, const char* field) {
   try {
     return code_width(code, n);
@@ -39,16 +40,16 @@ std::int64_t axis_width(const AxisCode& code, std::int64_t n, const char* field)
   }
 }
 
-void validate_codes(const GNetPlan& plan, const MatrixSides& sides) {
-  if (plan.kernel_codes.size() != sides.kernel_dims.size())
+void validate_codes(const GNetSpec& spec, const MatrixSides& sides) {
+  if (spec.kernel_codes.size() != sides.kernel_dims.size())
     throw Error(Errc::kShapeMismatch,
-                "kernel_codes names " + std::to_string(plan.kernel_codes.size()) + " codes for " +
+                "kernel_codes names " + std::to_string(spec.kernel_codes.size()) + " codes for " +
                     std::to_string(sides.kernel_dims.size()) + " kernel dimensions");
-  axis_width(plan.row_code, plan.tile_rows, "row_code");
-  axis_width(plan.col_code, plan.tile_cols, "col_code");
+  axis_width(spec.row_code, spec.tile_rows, "row_code");
+  axis_width(spec.col_code, spec.tile_cols, "col_code");
   for (std::size_t d = 0; d < sides.kernel_dims.size(); ++d) {
-    axis_width(plan.kernel_codes[d], sides.kernel_dims[d], "kernel_codes");
-    if (plan.kernel_codes[d].encoding == Encoding::kLatent)
+    axis_width(spec.kernel_codes[d], sides.kernel_dims[d], "kernel_codes");
+    if (spec.kernel_codes[d].encoding == Encoding::kLatent)
       throw Error(Errc::kShapeMismatch, "kernel_codes: a kernel axis cannot have a latent code");
   }
 }
@@ -65,15 +66,15 @@ void validate_hidden(const std::vector<std::int64_t>& hidden) {
 }
 
 /// A product has no codes and no layers; what it does not use keeps its default, so that equal
-/// plans compare as equal.
-void validate_product(const GNetPlan& plan, const MatrixSides& sides) {
-  if (!plan.hidden.empty())
+/// specifications compare as equal.
+void validate_product(const GNetSpec& spec, const MatrixSides& sides) {
+  if (!spec.hidden.empty())
     throw Error(Errc::kShapeMismatch, "hidden names layers, but a product of matrices has none");
-  if (plan.rank < 1)
-    throw Error(Errc::kShapeMismatch, "rank is " + std::to_string(plan.rank) + "; at least 1");
-  if (plan.rank > kMaxWidth) too_large("rank is " + std::to_string(plan.rank), kMaxWidth);
+  if (spec.rank < 1)
+    throw Error(Errc::kShapeMismatch, "rank is " + std::to_string(spec.rank) + "; at least 1");
+  if (spec.rank > kMaxWidth) too_large("rank is " + std::to_string(spec.rank), kMaxWidth);
   const std::vector<AxisCode> usual(sides.kernel_dims.size(), Encoding::kOneHot);
-  if (plan.row_code != AxisCode() || plan.col_code != AxisCode() || plan.kernel_codes != usual)
+  if (spec.row_code != AxisCode() || spec.col_code != AxisCode() || spec.kernel_codes != usual)
     throw Error(Errc::kShapeMismatch,
                 "row_code, col_code or kernel_codes is set, but a product of "
                 "matrices has no position codes");
@@ -81,18 +82,18 @@ void validate_product(const GNetPlan& plan, const MatrixSides& sides) {
 
 /// @throws Error(kLimit) where the codes of a tile, or their products with the first layer, would
 ///         take more memory than the tile itself is worth
-void validate_memory(const GNetPlan& plan, const MatrixSides& sides) {
+void validate_memory(const GNetSpec& spec, const MatrixSides& sides) {
   std::int64_t floats = 0;
   const auto add_axis = [&](std::int64_t count, std::int64_t width) {
     const char* what = "tile_rows, tile_cols or the kernel";
     floats = checked_add(
-        floats, checked_mul(count, checked_add(width, plan.hidden.front(), what), what), what);
+        floats, checked_mul(count, checked_add(width, spec.hidden.front(), what), what), what);
   };
-  add_axis(plan.tile_rows, code_width(plan.row_code, plan.tile_rows));
-  add_axis(plan.tile_cols, code_width(plan.col_code, plan.tile_cols));
+  add_axis(spec.tile_rows, code_width(spec.row_code, spec.tile_rows));
+  add_axis(spec.tile_cols, code_width(spec.col_code, spec.tile_cols));
   std::int64_t kernel_width = 0;
   for (std::size_t d = 0; d < sides.kernel_dims.size(); ++d)
-    kernel_width += code_width(plan.kernel_codes[d], sides.kernel_dims[d]);
+    kernel_width += code_width(spec.kernel_codes[d], sides.kernel_dims[d]);
   if (kernel_width > 0) add_axis(sides.kernel, kernel_width);
   if (floats > kMaxTable)
     too_large("tile_rows, tile_cols and the kernel need " + std::to_string(floats) +
@@ -134,91 +135,91 @@ std::string_view generator_name(Generator generator) noexcept {
   return "";
 }
 
-std::string generator_text(const GNetPlan& plan) {
-  const std::string name(generator_name(plan.generator));
-  if (is_product(plan.generator)) return name + " " + std::to_string(plan.rank);
-  std::string text = std::to_string(gnet_inputs(plan));
-  for (const std::int64_t width : plan.hidden) text += "-" + std::to_string(width);
-  text += "-" + std::to_string(gnet_outputs(plan.generator));
-  return plan.generator == Generator::kGNet ? text : text + " " + name;
+std::string generator_text(const GNetSpec& spec) {
+  const std::string name(generator_name(spec.generator));
+  if (is_product(spec.generator)) return name + " " + std::to_string(spec.rank);
+  std::string text = std::to_string(gnet_inputs(spec));
+  for (const std::int64_t width : spec.hidden) text += "-" + std::to_string(width);
+  text += "-" + std::to_string(gnet_outputs(spec.generator));
+  return spec.generator == Generator::kGNet ? text : text + " " + name;
 }
 
-void validate(const GNetPlan& plan) {
-  validate_names(plan);
-  const TileGrid grid = plan.grid();
-  const MatrixSides sides = matrix_sides(plan.shape, plan.view);
-  if (generator_name(plan.generator).empty())
+void validate(const GNetSpec& spec) {
+  validate_names(spec);
+  const TileGrid grid = spec.grid();
+  const MatrixSides sides = matrix_sides(spec.shape, spec.view);
+  if (generator_name(spec.generator).empty())
     throw Error(Errc::kShapeMismatch, "generator is not a known kind");
-  if (!std::isfinite(plan.output_scale))
+  if (!std::isfinite(spec.output_scale))
     throw Error(Errc::kShapeMismatch, "output_scale is not a finite number");
-  if (is_product(plan.generator)) {
-    validate_product(plan, sides);
+  if (is_product(spec.generator)) {
+    validate_product(spec, sides);
   } else {
-    validate_codes(plan, sides);
-    validate_hidden(plan.hidden);
-    if (plan.rank != 0) throw Error(Errc::kShapeMismatch, "rank is set, but a g-net has none");
-    const std::int64_t inputs = gnet_inputs(plan);
+    validate_codes(spec, sides);
+    validate_hidden(spec.hidden);
+    if (spec.rank != 0) throw Error(Errc::kShapeMismatch, "rank is set, but a g-net has none");
+    const std::int64_t inputs = gnet_inputs(spec);
     if (inputs > kMaxInputs)
       too_large("the position codes have " + std::to_string(inputs) + " inputs", kMaxInputs);
-    validate_memory(plan, sides);
+    validate_memory(spec, sides);
     // The codes are normalized by counts that must be exact in double.
     constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
     if (checked_mul(grid.positions(), inputs, "a tile times its inputs") > kMaxCount)
       too_large("tile_rows times tile_cols times the inputs are too many", kMaxCount);
   }
-  const std::int64_t parameters = gnet_parameters(plan);
+  const std::int64_t parameters = gnet_parameters(spec);
   if (parameters > kMaxParameters)
     too_large("a g-net has " + std::to_string(parameters) + " parameters", kMaxParameters);
-  plan_parameters(plan);
+  spec_parameters(spec);
 }
 
-std::int64_t gnet_inputs(const GNetPlan& plan) {
-  if (is_product(plan.generator)) return 0;
-  const MatrixSides sides = matrix_sides(plan.shape, plan.view);
+std::int64_t gnet_inputs(const GNetSpec& spec) {
+  if (is_product(spec.generator)) return 0;
+  const MatrixSides sides = matrix_sides(spec.shape, spec.view);
   std::int64_t inputs =
-      checked_add(code_width(plan.row_code, plan.tile_rows),
-                  code_width(plan.col_code, plan.tile_cols), "the position codes");
-  if (plan.kernel_codes.size() != sides.kernel_dims.size())
+      checked_add(code_width(spec.row_code, spec.tile_rows),
+                  code_width(spec.col_code, spec.tile_cols), "the position codes");
+  if (spec.kernel_codes.size() != sides.kernel_dims.size())
     throw Error(Errc::kShapeMismatch, "kernel_codes does not fit the kernel dimensions");
   for (std::size_t d = 0; d < sides.kernel_dims.size(); ++d)
-    inputs = checked_add(inputs, code_width(plan.kernel_codes[d], sides.kernel_dims[d]),
+    inputs = checked_add(inputs, code_width(spec.kernel_codes[d], sides.kernel_dims[d]),
                          "the position codes");
   return inputs;
 }
 
-std::vector<ParameterBlock> gnet_blocks(const GNetPlan& plan) {
+std::vector<ParameterBlock> gnet_blocks(const GNetSpec& spec) {
   using Kind = ParameterBlock::Kind;
   BlockList list;
-  if (is_product(plan.generator)) {
-    const std::int64_t kernel = matrix_sides(plan.shape, plan.view).kernel;
-    const std::int64_t cols = checked_mul(plan.tile_cols, kernel, "a g-net");
-    list.add(Kind::kFactor, plan.tile_rows, plan.rank);
-    if (plan.generator == Generator::kXox) list.add(Kind::kFactor, plan.rank, plan.rank);
-    list.add(Kind::kFactor, cols, plan.rank);
+  if (is_product(spec.generator)) {
+    const std::int64_t kernel = matrix_sides(spec.shape, spec.view).kernel;
+    const std::int64_t cols = checked_mul(spec.tile_cols, kernel, "a g-net");
+    list.add(Kind::kFactor, spec.tile_rows, spec.rank);
+    if (spec.generator == Generator::kXox) list.add(Kind::kFactor, spec.rank, spec.rank);
+    list.add(Kind::kFactor, cols, spec.rank);
     return list.blocks;
   }
-  std::int64_t inputs = gnet_inputs(plan);
-  for (std::size_t layer = 0; layer <= plan.hidden.size(); ++layer) {
+  std::int64_t inputs = gnet_inputs(spec);
+  for (std::size_t layer = 0; layer <= spec.hidden.size(); ++layer) {
     const std::int64_t outputs =
-        layer < plan.hidden.size() ? plan.hidden[layer] : gnet_outputs(plan.generator);
+        layer < spec.hidden.size() ? spec.hidden[layer] : gnet_outputs(spec.generator);
     list.add(Kind::kWeight, inputs, outputs);
     list.add(Kind::kBias, 1, outputs);
     inputs = outputs;
   }
-  if (plan.row_code.encoding == Encoding::kLatent)
-    list.add(Kind::kLatent, plan.tile_rows, plan.row_code.size);
-  if (plan.col_code.encoding == Encoding::kLatent)
-    list.add(Kind::kLatent, plan.tile_cols, plan.col_code.size);
+  if (spec.row_code.encoding == Encoding::kLatent)
+    list.add(Kind::kLatent, spec.tile_rows, spec.row_code.size);
+  if (spec.col_code.encoding == Encoding::kLatent)
+    list.add(Kind::kLatent, spec.tile_cols, spec.col_code.size);
   return list.blocks;
 }
 
-std::int64_t gnet_parameters(const GNetPlan& plan) {
-  const ParameterBlock last = gnet_blocks(plan).back();
+std::int64_t gnet_parameters(const GNetSpec& spec) {
+  const ParameterBlock last = gnet_blocks(spec).back();
   return last.first + last.count;
 }
 
-std::int64_t plan_parameters(const GNetPlan& plan) {
-  return checked_mul(plan.grid().tiles(), gnet_parameters(plan), "the g-nets of a tensor");
+std::int64_t spec_parameters(const GNetSpec& spec) {
+  return checked_mul(spec.grid().tiles(), gnet_parameters(spec), "the g-nets of a tensor");
 }
 
 }  // namespace gbcompress

@@ -22,12 +22,13 @@ bool stores_exactly(const BottleneckOptions& options);
 /// without them.
 bool codes_plain(const NamedParameter& parameter, const BottleneckOptions& options);
 
-/// The plan of one parameter after all rules, or nothing where it stays plain: no layer type claims
-/// its module, or one that supports("only-by-rule") and no rule names it; it is quantized without a
-/// prior or exact, small, not real-valued, not trainable, tied, or its g-nets would not be smaller.
+/// The specification of one parameter after all rules, or nothing where it stays plain: no layer
+/// type claims its module, or one that supports("only-by-rule") and no rule names it; it is
+/// quantized without a prior or exact, small, not real-valued, not trainable, tied, or its g-nets
+/// would not be smaller.
 /// @throws Error(kPluginMissing) where a rule names an unknown type;
 ///         Error(kUsage) where a rule forces a type that declines the parameter
-std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
-                                       const BottleneckOptions& options);
+std::optional<GNetSpec> spec_of(const NamedParameter& parameter, const Registry& types,
+                                const BottleneckOptions& options);
 
 }  // namespace gbcompress

@@ -32,13 +32,13 @@ inline std::optional<MatrixView> view_of(const ParameterInfo& parameter) {
   return std::nullopt;
 }
 
-inline std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) {
+inline std::optional<GNetSpec> spec(const ParameterInfo& parameter, const GNetOptions& options) {
   const auto view = view_of(parameter);
   if (!view) return std::nullopt;
-  return make_plan(parameter, *view, options);
+  return make_spec(parameter, *view, options);
 }
 
-/// Modules whose parameters it plans.
+/// Modules whose parameters it takes.
 inline std::vector<std::string> modules() {
   return {"MultiheadAttention", "NonDynamicallyQuantizableLinear", "Conv1D"};
 }

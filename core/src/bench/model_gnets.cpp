@@ -1,11 +1,11 @@
-#include "gbcompress/model_plan.h"
+#include "gbcompress/model_gnets.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 
+#include "bottleneck/parameter_gnets.h"
 #include "bottleneck/placement.h"
-#include "bottleneck/planner.h"
 #include "gbcompress/ranks.h"
 #include "gnet/bank.h"
 #include "ranks/collectives/average.h"
@@ -13,37 +13,37 @@
 namespace gbcompress {
 namespace {
 
-void add_generated(ModelPlan& result, PlannedTensor& tensor,
+void add_generated(ModelGNets& result, GNetTensor& tensor,
                    std::map<std::string, std::size_t>& by_key) {
-  const auto [entry, added] = by_key.try_emplace(bank_key(*tensor.plan), result.banks.size());
-  if (added) result.banks.push_back({bank_shape(*tensor.plan)});
-  PlannedBank& bank = result.banks[entry->second];
-  const TileGrid grid = tensor.plan->grid();
-  tensor.kind = PlannedTensor::Kind::kGenerated;
+  const auto [entry, added] = by_key.try_emplace(bank_key(*tensor.spec), result.banks.size());
+  if (added) result.banks.push_back({bank_shape(*tensor.spec)});
+  GNetBank& bank = result.banks[entry->second];
+  const TileGrid grid = tensor.spec->grid();
+  tensor.kind = GNetTensor::Kind::kGenerated;
   tensor.bank = entry->second;
   tensor.first_gnet = bank.gnets;
   bank.gnets += grid.tiles();
   bank.weights += grid.elements();
-  result.gnet_parameters += plan_parameters(*tensor.plan);
+  result.gnet_parameters += spec_parameters(*tensor.spec);
 }
 
 }  // namespace
 
-ModelPlan plan_model(const std::vector<NamedParameter>& tensors, const Registry& types,
-                     const BottleneckOptions& options) {
-  ModelPlan result;
+ModelGNets model_gnets(const std::vector<NamedParameter>& tensors, const Registry& types,
+                       const BottleneckOptions& options) {
+  ModelGNets result;
   std::map<std::string, std::size_t> by_key;
   for (const NamedParameter& parameter : tensors) {
-    PlannedTensor tensor;
+    GNetTensor tensor;
     tensor.info = parameter.info;
     tensor.tied_to = parameter.tied_to;
-    tensor.plan = plan_parameter(parameter, types, options);
-    if (tensor.plan)
+    tensor.spec = spec_of(parameter, types, options);
+    if (tensor.spec)
       add_generated(result, tensor, by_key);
     else if (!parameter.tied_to.empty())
-      tensor.kind = PlannedTensor::Kind::kTied;
+      tensor.kind = GNetTensor::Kind::kTied;
     else if (!parameter.trainable)
-      tensor.kind = PlannedTensor::Kind::kBuffer;
+      tensor.kind = GNetTensor::Kind::kBuffer;
     else
       result.plain_parameters += parameter.info.elements();
     if (parameter.trainable && parameter.tied_to.empty())
@@ -53,17 +53,17 @@ ModelPlan plan_model(const std::vector<NamedParameter>& tensors, const Registry&
   return result;
 }
 
-OwnerRows owner_rows(const ModelPlan& plan, int world) {
+OwnerRows owner_rows(const ModelGNets& gnets, int world) {
   std::vector<BankLoad> loads;
-  for (const PlannedBank& bank : plan.banks) loads.push_back(load_of(bank.shape, bank.gnets));
+  for (const GNetBank& bank : gnets.banks) loads.push_back(load_of(bank.shape, bank.gnets));
   return share_out(loads, world);
 }
 
-std::vector<OwnerShare> owners_of(const PlannedTensor& tensor, const OwnerRows& rows) {
+std::vector<OwnerShare> owners_of(const GNetTensor& tensor, const OwnerRows& rows) {
   std::vector<OwnerShare> result;
-  if (!tensor.plan) return result;
+  if (!tensor.spec) return result;
   const std::vector<std::int64_t>& bank = rows[tensor.bank];
-  const std::int64_t first = tensor.first_gnet, last = first + tensor.plan->grid().tiles();
+  const std::int64_t first = tensor.first_gnet, last = first + tensor.spec->grid().tiles();
   for (std::size_t r = 0; r + 1 < bank.size(); ++r) {
     const std::int64_t shared = std::min(last, bank[r + 1]) - std::max(first, bank[r]);
     if (shared > 0) result.push_back({static_cast<int>(r), shared});
@@ -75,10 +75,10 @@ namespace {
 
 /// Sizes of the tensors that are averaged over the ranks in every step, in order: gradients of
 /// plain parameters, then floating-point buffers.
-std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan) {
+std::vector<std::int64_t> averaged_sizes(const ModelGNets& gnets) {
   std::vector<std::int64_t> sizes;
-  for (const auto kind : {PlannedTensor::Kind::kPlain, PlannedTensor::Kind::kBuffer})
-    for (const PlannedTensor& tensor : plan.tensors)
+  for (const auto kind : {GNetTensor::Kind::kPlain, GNetTensor::Kind::kBuffer})
+    for (const GNetTensor& tensor : gnets.tensors)
       if (tensor.kind == kind && is_real(tensor.info.dtype))
         sizes.push_back(tensor.info.elements());
   return sizes;
@@ -86,14 +86,14 @@ std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan) {
 
 /// Weights of one bank that each rank generates as owner: [rank]. Cropped tiles count as what they
 /// are.
-std::vector<std::int64_t> owned_weights(const ModelPlan& plan, std::size_t bank,
+std::vector<std::int64_t> owned_weights(const ModelGNets& gnets, std::size_t bank,
                                         const std::vector<std::int64_t>& rows) {
   std::vector<std::int64_t> result(rows.size() - 1, 0);
   std::size_t rank = 0;
   std::int64_t gnet = 0;
-  for (const PlannedTensor& tensor : plan.tensors) {
-    if (!tensor.plan || tensor.bank != bank) continue;
-    const TileGrid grid = tensor.plan->grid();
+  for (const GNetTensor& tensor : gnets.tensors) {
+    if (!tensor.spec || tensor.bank != bank) continue;
+    const TileGrid grid = tensor.spec->grid();
     for (std::int64_t t = 0; t < grid.tiles(); ++t, ++gnet) {
       while (gnet >= rows[rank + 1]) ++rank;
       const TileExtent extent = grid.extent(t);
@@ -105,23 +105,23 @@ std::vector<std::int64_t> owned_weights(const ModelPlan& plan, std::size_t bank,
 
 }  // namespace
 
-std::vector<std::int64_t> step_bytes(const ModelPlan& plan, std::span<const Placement> placements,
+std::vector<std::int64_t> step_bytes(const ModelGNets& gnets, std::span<const Placement> placements,
                                      int world) {
   const auto ranks = static_cast<std::size_t>(world);
   std::vector<std::int64_t> result(ranks, 0);
   if (world == 1) return result;
-  const OwnerRows rows = placements.empty() ? OwnerRows() : owner_rows(plan, world);
+  const OwnerRows rows = placements.empty() ? OwnerRows() : owner_rows(gnets, world);
   std::vector<std::int64_t> pieces(ranks, 0);  // bytes of what each rank owns, all banks together
   std::vector<std::int64_t> reduced;           // bytes of each all_reduce
   for (std::size_t b = 0; b < placements.size(); ++b) {
     if (placements[b] == Placement::kReplicated) {
-      reduced.push_back(4 * plan.banks[b].parameters());
+      reduced.push_back(4 * gnets.banks[b].parameters());
       continue;
     }
-    const std::vector<std::int64_t> weights = owned_weights(plan, b, rows[b]);
+    const std::vector<std::int64_t> weights = owned_weights(gnets, b, rows[b]);
     for (std::size_t r = 0; r < ranks; ++r) pieces[r] += 4 * weights[r];
   }
-  const std::vector<std::int64_t> sizes = averaged_sizes(plan);
+  const std::vector<std::int64_t> sizes = averaged_sizes(gnets);
   for (const auto& [first, last] : Average::chunks(sizes))
     reduced.push_back(4 * std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first),
                                           sizes.begin() + static_cast<std::ptrdiff_t>(last),

@@ -1,4 +1,4 @@
-#include "artifact/header/plan_fields.h"
+#include "artifact/header/spec_fields.h"
 
 #include <limits>
 
@@ -42,78 +42,78 @@ std::vector<AxisCode> read_codes(CborReader& in) {
     }
     result.push_back(std::move(code));
   }
-  if (result.size() < 2) in.corrupt("a plan needs a row code and a column code");
+  if (result.size() < 2) in.corrupt("a specification needs a row code and a column code");
   return result;
 }
 
 }  // namespace
 
-PlanFields read_plan(CborReader& in) {
-  PlanFields fields;
-  GNetPlan& plan = fields.plan;
+SpecFields read_spec(CborReader& in) {
+  SpecFields fields;
+  GNetSpec& spec = fields.spec;
   Keys keys(in, "imvhweuskr");
   while (const char key = keys.next()) switch (key) {
       case 'i':
-        plan.type_id = in.text();
-        if (plan.type_id.empty()) in.corrupt("a plan names no layer type");
+        spec.type_id = in.text();
+        if (spec.type_id.empty()) in.corrupt("a specification names no layer type");
         fields.usual_type = false;
         break;
       case 'm': {
         const std::vector<std::int64_t> tile = read_sizes(in, 2);
         if (tile.size() != 2) in.corrupt("a tile needs two sides");
-        plan.tile_rows = tile[0];
-        plan.tile_cols = tile[1];
+        spec.tile_rows = tile[0];
+        spec.tile_cols = tile[1];
         fields.usual_tile = false;
         break;
       }
       case 'v':
-        plan.type_revision = read_revision(in);
+        spec.type_revision = read_revision(in);
         break;
       case 'h':
-        plan.shape = read_sizes(in, 8);
+        spec.shape = read_sizes(in, 8);
         break;
       case 'w':
-        plan.view = read_view(in);
+        spec.view = read_view(in);
         break;
       case 'e': {
         const std::vector<AxisCode> codes = read_codes(in);
-        plan.row_code = codes[0];
-        plan.col_code = codes[1];
-        plan.kernel_codes.assign(codes.begin() + 2, codes.end());
+        spec.row_code = codes[0];
+        spec.col_code = codes[1];
+        spec.kernel_codes.assign(codes.begin() + 2, codes.end());
         fields.usual_codes = false;
         break;
       }
       case 'k':
-        plan.generator = static_cast<Generator>(read_choice(in, 4));
+        spec.generator = static_cast<Generator>(read_choice(in, 4));
         break;
       case 'r':
-        plan.rank = read_size(in);
+        spec.rank = read_size(in);
         break;
       case 'u':
-        plan.hidden = read_sizes(in, 8);
+        spec.hidden = read_sizes(in, 8);
         break;
       default:
-        plan.output_scale = in.float32();
+        spec.output_scale = in.float32();
     }
-  if (is_product(plan.generator)) {
+  if (is_product(spec.generator)) {
     if (keys.has('u')) in.corrupt("a product of matrices names hidden layers");
-    plan.hidden.clear();
+    spec.hidden.clear();
   }
   return fields;
 }
 
-GNetPlan complete_plan(PlanFields fields, const std::vector<std::int64_t>& shape) {
-  GNetPlan& plan = fields.plan;
-  if (plan.shape.empty()) plan.shape = shape;
-  if (fields.usual_type) plan.type_id = usual_type(plan.shape);
-  const MatrixSides sides = matrix_sides(plan.shape, plan.view);
+GNetSpec complete_spec(SpecFields fields, const std::vector<std::int64_t>& shape) {
+  GNetSpec& spec = fields.spec;
+  if (spec.shape.empty()) spec.shape = shape;
+  if (fields.usual_type) spec.type_id = usual_type(spec.shape);
+  const MatrixSides sides = matrix_sides(spec.shape, spec.view);
   if (fields.usual_tile) {
-    plan.tile_rows = sides.rows;
-    plan.tile_cols = sides.cols;
+    spec.tile_rows = sides.rows;
+    spec.tile_cols = sides.cols;
   }
-  if (fields.usual_codes) plan.kernel_codes.assign(sides.kernel_dims.size(), Encoding::kOneHot);
-  validate(plan);
-  return std::move(plan);
+  if (fields.usual_codes) spec.kernel_codes.assign(sides.kernel_dims.size(), Encoding::kOneHot);
+  validate(spec);
+  return std::move(spec);
 }
 
 }  // namespace gbcompress
