@@ -1,4 +1,5 @@
-"""The words that documents, help texts and messages leave to others, each with what they write instead.
+"""The words that documents, help texts and messages leave to others, each with what they write instead; and those of names
+in code.
 
 A pattern is a regular expression that begins at a word's beginning; letter case does not count. An exception is a file
 (a pattern of its path), a regular expression that covers the word where it may stand, and the reason.
@@ -52,6 +53,18 @@ WORDS = [
     (r"(artefact|grey|programme|whilst|amongst|judgement|misspelt|learnt|catalogue|analogue|dialogue|cheque)s?\b",
      "the American word"),
 ]
+
+# Whole words of the code, comments among them: parts of snake_case and CamelCase names too.
+NAMES = {
+    "rate weight, lambda, cost": ("price", "prices", "priced", "pricing"),
+    "costly, sensitive": ("dear", "dearer", "dearest"),
+    "reach, fit to a size": ("land", "lands", "landed"),
+    "compare, estimate, measure": ("judge", "judges", "judged", "judging"),
+    "weight, magnitude": ("weigh", "weighs", "weighed", "weighing"),
+}
+# A plan is one thing, what a run of compress() will do, and types say of what they are.
+PLANS = ("CompressionPlan",)
+VAGUE_TYPES = ("Entry", "Plan", "Rule")
 
 FORMER = "a former name"
 EXCEPTIONS = [

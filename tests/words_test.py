@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from vocabulary import EXCEPTIONS, WORDS
+from vocabulary import EXCEPTIONS, NAMES, PLANS, VAGUE_TYPES, WORDS
 
 ROOT = Path(__file__).resolve().parents[1]
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -81,6 +81,50 @@ def found_words(path, read, root=ROOT):
                 yield f"{name}:{line}: {word[0]}; write {instead}: {text.strip()[:120]}"
 
 
+CODE = {".cpp", ".h", ".cu", ".c", ".py", ".pyi", ".js", ".mjs"}
+CODE_FOLDERS = ("cli", "core", "plugins", "samples", "scripts", "sdk", "tests")
+# What the vocabulary is written with; sentences that a language model is calibrated with.
+OTHER_WORDS = ("tests/vocabulary.py", "tests/words_test.py", "tests/cli/report_test.py", "tests/real/texts.py")
+FORBIDDEN = {word: instead for instead, words in NAMES.items() for word in words}
+TYPE = re.compile(r"^(?P<indent>[ \t]*)(?:struct|class|using|enum class)\s+(?:GBC_\w+\s+)?_?(?P<name>\w+)", re.MULTILINE)
+
+
+def words_in_names(text):
+    """(position, word) of each word of NAMES: of snake_case, CamelCase and CAPITALS."""
+    for word in FORBIDDEN:
+        for form, before in ((word, str.isalpha), (word.title(), str.isupper), (word.upper(), str.isalpha)):
+            at = text.find(form)
+            while at >= 0:
+                after = text[at + len(form):at + len(form) + 1]
+                if not before(text[at - 1:at]) and not (after.isupper() if form.isupper() else after.islower()):
+                    yield at, form
+                at = text.find(form, at + 1)
+
+
+def vague_types(text):
+    """(position, name) of each type that does not say of what it is."""
+    if any(name in text for name in ("Plan", *VAGUE_TYPES)):
+        for found in TYPE.finditer(text):
+            name = found["name"]
+            if name.endswith("Plan") and name not in PLANS or name in VAGUE_TYPES and not found["indent"]:
+                yield found.start("name"), name
+
+
+def found_names(root=ROOT):
+    """What words_in_names() and vague_types() find in code: "file:line: name; write this"."""
+    paths = [path for folder in CODE_FOLDERS for path in (root / folder).rglob("*") if path.suffix in CODE and path.is_file()]
+    for path in sorted(paths):
+        name = path.relative_to(root).as_posix()
+        if name in OTHER_WORDS or "node_modules" in path.parts:
+            continue
+        text = path.read_text(errors="replace")
+        found = [(at, word, FORBIDDEN[word.lower()]) for at, word in words_in_names(text)]
+        if not name.startswith("tests/"):  # classes of tests have the names of what is tested
+            found += [(at, word, "what is in it") for at, word in vague_types(text)]
+        for at, word, instead in sorted(found):
+            yield f"{name}:{text.count(chr(10), 0, at) + 1}: {word}; write {instead}"
+
+
 def messages():
     """(file, literal) of the core."""
     for path in sorted((ROOT / "core/src").rglob("*.cpp")):
@@ -118,6 +162,21 @@ class Words(unittest.TestCase):
         self.assertEqual(sorted(found), sorted([
             "docs/page.md:3: price", "CHANGELOG.md:3: Mended", "cli/verb.cpp:2: met", "cli/verb.cpp:4: colour",
             "core/include/a.h:1: price", "core/include/a.h:2: pictures", "sdk/python/src/a.py:1: Normalises", "sdk/python/src/a.py:2: whole numbers"]))
+
+    def test_names_in_code_use_the_vocabulary(self):
+        found = list(found_names())
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+
+    def test_planted_names_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name in ("core/src", "sdk/python/src"):
+                (root / name).mkdir(parents=True)
+            (root / "core/src/a.h").write_text("struct BitPrice {};\n  struct Entry {};\nclass GNetPlan {};\nint island, weight;\n")
+            (root / "sdk/python/src/a.py").write_text("def land_at(self):\n    pass\n\n\nclass Rule:\n    pass\n")
+            found = [line.split("; ")[0] for line in found_names(root)]
+        self.assertEqual(found, ["core/src/a.h:1: Price", "core/src/a.h:3: GNetPlan", "sdk/python/src/a.py:1: land",
+                                 "sdk/python/src/a.py:5: Rule"])
 
     @unittest.skipUnless(CODESPELL, "codespell is not installed; run scripts/setup --docs")
     def test_spelling(self):

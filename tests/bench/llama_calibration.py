@@ -178,20 +178,20 @@ def main() -> None:
     tokens, other = parts()
     model = trained(args, tokens)
     weights = sum(p.numel() for p in model.parameters())
-    judged, batch = sequences(other, 256, 3), sequences(tokens, 96, 2)
+    held_out, batch = sequences(other, 256, 3), sequences(tokens, 96, 2)
     start = {name: value.clone() for name, value in model.state_dict().items()}
-    original = predictions(model, judged)
-    print(f"{weights:,} weights, held-out loss {losses(original, judged).mean():.4f}", flush=True)
+    original = predictions(model, held_out)
+    print(f"{weights:,} weights, held-out loss {losses(original, held_out).mean():.4f}", flush=True)
 
     def tell(what: str, size: int, begun: float) -> None:
         seconds = time.monotonic() - begun
-        now = predictions(model, judged)
-        more = losses(now, judged) - losses(original, judged)
-        by_sequence = more.view(len(judged), -1).mean(1)
+        now = predictions(model, held_out)
+        more = losses(now, held_out) - losses(original, held_out)
+        by_sequence = more.view(len(held_out), -1).mean(1)
         divergence = sum(F.kl_div(a, b, log_target=True, reduction="sum").item()
                          for a, b in zip(now.split(4096), original.split(4096), strict=True)) / len(now)
         line = {"file": what, "bytes": size, "bits": round(8 * size / weights, 3), "loss_increase": round(more.mean().item(), 5),
-                "standard_error": round((by_sequence.std() / len(judged) ** 0.5).item(), 5), "divergence": round(divergence, 6), "seconds": round(seconds, 1)}
+                "standard_error": round((by_sequence.std() / len(held_out) ** 0.5).item(), 5), "divergence": round(divergence, 6), "seconds": round(seconds, 1)}
         print(json.dumps(line), flush=True)
         model.load_state_dict(start)
 

@@ -26,7 +26,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 from files import read_safetensors, write_safetensors  # noqa: E402
 from texts import pieces  # noqa: E402
 
-LENGTH, SEEN, JUDGED = 32, 512, 1024
+LENGTH, SEEN, HELD_OUT = 32, 512, 1024
 WIDTH, HEADS, INNER, LAYERS = 384, 12, 1536, 6
 
 
@@ -94,15 +94,15 @@ class Sentences(nn.Module):
 
 
 def tokens_of(folder, text):
-    """Of the lines that calibration sees, and of those that judge: int64 [n, LENGTH] each."""
+    """Of the lines that calibration sees, and of the held-out ones: int64 [n, LENGTH] each."""
     with open(os.path.join(folder, "vocab.txt"), encoding="utf-8") as file:
         vocabulary = {word.rstrip("\n"): number for number, word in enumerate(file)}
     with open(text, encoding="utf-8") as file:
         lines = sorted({line.strip() for line in file if len(line.strip()) >= 20})
     random.Random(0).shuffle(lines)
-    if len(lines) < SEEN + JUDGED:
-        sys.exit(f"{text} has {len(lines)} different lines of 20 characters and more; {SEEN + JUDGED} are needed")
-    rows = [pieces(line, vocabulary)[:LENGTH] for line in lines[: SEEN + JUDGED]]
+    if len(lines) < SEEN + HELD_OUT:
+        sys.exit(f"{text} has {len(lines)} different lines of 20 characters and more; {SEEN + HELD_OUT} are needed")
+    rows = [pieces(line, vocabulary)[:LENGTH] for line in lines[: SEEN + HELD_OUT]]
     padded = torch.tensor([row + [0] * (LENGTH - len(row)) for row in rows])
     return padded[:SEEN], padded[SEEN:]
 
@@ -123,17 +123,17 @@ def main():
     known.add_argument("more", nargs="*", help="further options of compress, after --")
     told = known.parse_args()
     state = read_safetensors(os.path.join(told.model, "model.safetensors"))
-    seen, judged = tokens_of(told.model, told.text)
+    seen, held_out = tokens_of(told.model, told.text)
     net = Sentences().eval()
-    wanted = embeddings(net, state, judged)
+    wanted = embeddings(net, state, held_out)
     weights = sum(p.numel() for p in net.parameters())
     with tempfile.TemporaryDirectory(prefix="gbc-sentences-") as folder:
         folder = told.keep or folder
         os.makedirs(folder, exist_ok=True)
         script, data, small, large = (os.path.join(folder, n) for n in ("m.pt", "d.safetensors", "m.gbz", "m.safetensors"))
-        torch.jit.trace(net, judged[:2]).save(script)
+        torch.jit.trace(net, held_out[:2]).save(script)
         write_safetensors(data, {"inputs": seen})
-        print(f"{weights:,} weights, {SEEN} lines seen, {JUDGED} judged\n\n| bits | file | data | 1 - cosine | seconds |")
+        print(f"{weights:,} weights, {SEEN} lines seen, {HELD_OUT} held out\n\n| bits | file | data | 1 - cosine | seconds |")
         print("|--:|--:|---|--:|--:|")
         for bits in map(float, told.bits.split(",")):
             size = ["--max-bytes", str(int(weights * bits / 8))]
@@ -145,7 +145,7 @@ def main():
                     if done.returncode:
                         sys.exit(f"{verb[0]} ended with status {done.returncode}")
                 after = os.times()
-                got = embeddings(net, read_safetensors(large), judged)
+                got = embeddings(net, read_safetensors(large), held_out)
                 away = float((1 - (got * wanted).sum(1)).mean())
                 seconds = after.children_user + after.children_system - before.children_user - before.children_system
                 print(f"| {bits:g} | {os.path.getsize(small):,} | {name} | {away:.4f} | {seconds:.0f} |", flush=True)

@@ -1,5 +1,5 @@
 """ONNX in, ONNX out: exact round trips, weights told by the graph, wrong files. Models are made with the onnx package,
-and onnx.checker and onnxruntime judge what comes back."""
+and onnx.checker and onnxruntime check what comes back."""
 
 import hashlib
 import os

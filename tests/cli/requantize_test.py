@@ -1,5 +1,5 @@
-"""compress --requantize: models that onnxruntime quantized, and Q8_0 tensors of GGUF files. onnx.checker, onnxruntime and
-the graph's own scales judge what comes back."""
+"""compress --requantize: models that onnxruntime quantized, and Q8_0 tensors of GGUF files. What comes back is
+checked by onnx.checker, onnxruntime and the graph's own scales."""
 
 import os
 import struct

@@ -158,7 +158,7 @@ TEST(PluginDoor, FilesThatEverybodyMayWrite) {
   fs::permissions(folder.path(), fs::perms::all | fs::perms::sticky_bit);
   PluginHost host;
   host.load(folder / "linear.so");
-  // A link is judged by what it names.
+  // A link is checked by what it names.
   fs::permissions(folder.path(), fs::perms::owner_all);
   fs::create_symlink(folder / "linear.so", folder / "link.so");
   PluginHost other;

@@ -60,7 +60,7 @@ TEST(DtpUnits, RateAndDecayOfSgdAreThePublishedOnes) {
     EXPECT_LT(distance(lr * kBeta, decay / kBeta), 1e-4) << lr;
     EXPECT_GT(distance(lr, decay), 0.1) << "rates of another unit make other steps, " << lr;
   }
-  // A decay that weighs: its unit is the published one too.
+  // A decay large enough to matter: its unit is the published one too.
   const at::Tensor ours = change_by_ours(0.05, 0.5);
   const double size = ours.norm().item<double>();
   EXPECT_LT((ours - change_by_torch(0.05 * kBeta, 0.5 / kBeta)).norm().item<double>() / size, 1e-4);

@@ -97,7 +97,7 @@ class Bench:
         with torch.no_grad():
             return self.model.run(named, self.site)
 
-    def judge(self, row, state):
+    def measure(self, row, state):
         """Fills in what the tensors say, and what the model with them says."""
         row.errors, row.changed = tensor_errors(state, self.state), changed_integers(state, self.state)
         row.ratio = sum(v.numel() * v.element_size() for v in self.state.values()) / row.bytes
@@ -124,7 +124,7 @@ class Bench:
                     row.problem = f"{verb[0]}, status {done.returncode}: {' '.join(done.stderr.split())}"
                     return row
             row.bytes = os.path.getsize(small)
-            self.judge(row, matched(read_safetensors(large), self.state))
+            self.measure(row, matched(read_safetensors(large), self.state))
         if row.status == 4:
             row.note = "; ".join(filter(None, [row.note, "the size is unreachable"]))
         return row
@@ -138,7 +138,7 @@ class Bench:
         if self.model.name == "fracast":
             own = Row(self.model.name, "its own int8")
             own.bytes = os.path.getsize(os.path.join(self.site, "fracast/weights/model.int8.safetensors"))
-            yield self.judge(own, fracast_int8(self.site)), 0
+            yield self.measure(own, fracast_int8(self.site)), 0
 
 
 def problems(row, bound):

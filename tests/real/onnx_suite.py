@@ -218,7 +218,7 @@ class Suite:
             self.lossy(row, path, work)
 
 
-def judge(rows):
+def passes(rows):
     """Prints what was found. @return whether all conditions hold"""
     held = [r for r in rows if r["exact"] != "no weights"]
     wrong = [r for r in held if r["exact"] != "identical"] + [r for r in held if r.get("lossy", "done") != "done"]
@@ -257,7 +257,7 @@ def main():
     if not suite.rows:
         print("skipped: the onnx package ships no models here")
         sys.exit(77)
-    sys.exit(0 if judge(suite.rows) else 1)
+    sys.exit(0 if passes(suite.rows) else 1)
 
 
 if __name__ == "__main__":

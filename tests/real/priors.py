@@ -70,7 +70,7 @@ def packed(program, folder, tensor, error):
     return os.path.getsize(small)
 
 
-def judged(program, folder, w, fit, numbers):
+def measured(program, folder, w, fit, numbers):
     """Bytes of the tensor, and of what the fit leaves with the fit, at the same squared error."""
     left = w - fit
     share = float(left.square().sum() / w.square().sum())
@@ -114,7 +114,7 @@ def main():
                 if bits < PROMISES * 4 * w.numel():
                     continue
                 promising += 1
-                without, with_it = judged(told.program, folder, w, fit, numbers)
+                without, with_it = measured(told.program, folder, w, fit, numbers)
                 paying += with_it < without
                 saved += max(0.0, without - with_it)
                 whole += without

@@ -91,7 +91,7 @@ def test_divergence_falls_under_the_same_integers(tmp_path: Path) -> None:
     assert report.error == found.after < 0.9 * found.before
     assert report.file.file_bytes == better.stat().st_size <= size
     assert report.file.identity == gbc.inspect(better).identity
-    # What is in the file is what was judged, and the model is as it was.
+    # The file holds the values that were measured, and the model is as it was.
     assert divergence(model, better, batches[-2:]) == pytest.approx(report.error, rel=1e-3)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert not model.embedding.weight.requires_grad and model.norm.weight.requires_grad

@@ -37,7 +37,7 @@ def normed() -> nn.Module:
 
 
 def test_norms_are_moved_with_the_measured_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are judged on the others, which would be no judges of what was fitted to them."""
+    """They are compared on the others: on the measured batches, to which they are fitted, they would look better."""
     model, seen = normed(), []
     batches = [torch.randn(4, 3, 12, 12) for _ in range(10)]
     call = _norms.call

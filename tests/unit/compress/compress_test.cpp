@@ -125,7 +125,7 @@ TEST_F(CompressTest, RefusesImpossibleRequests) {
   EXPECT_EQ(refusal(&data_), Errc::kUsage) << "no teacher";
 }
 
-TEST_F(CompressTest, PlannedBytesBoundTheFile) {
+TEST_F(CompressTest, ExpectedBytesBoundTheFile) {
   for (const double ratio : {2.0, 5.0, 12.0}) {
     BottleneckOptions o = options_.bottleneck;
     o.gnet.hidden = {6};

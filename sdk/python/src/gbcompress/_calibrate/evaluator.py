@@ -111,7 +111,7 @@ class TorchEvaluator(Evaluator):
 
     Args:
         measured: batches that the statistics are of. Those of norms are measured on them, too: on ``held``
-            the moved ones are judged.
+            the moved ones are compared.
         state: of the model as it is, in memory of its own.
         norms: whether batch norms may be replaced by short floats.
         evaluate: of calibrate().

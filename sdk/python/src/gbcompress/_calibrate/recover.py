@@ -234,7 +234,7 @@ class Trainer:
         return steps, {name: begun[name] + scales[name] * moved[name] for name in vectors}
 
     def _in_time(self) -> int:
-        """The steps that end in time. Writing and judging the file take less time than a candidate."""
+        """The steps that end in time. Writing and measuring the file take less time than a candidate."""
         if self.evaluator.end is None:
             return self.steps
         left = self.evaluator.end - self.evaluator.longest - time.monotonic()
