@@ -19,7 +19,7 @@ LONG_FUNCTIONS = {
     ("core/src/codec/lanes/vector_steps-inl.h", "ShiftedStep"): STEPS,
     ("core/src/codec/trellis/trellis_path.cpp", "Choose"): STEPS,
     ("core/src/config/setting_rows.cpp", "run_rows"): TABLE,
-    ("core/src/config/setting_uses.cpp", "rules"): TABLE,
+    ("core/src/config/setting_uses.cpp", "reasons"): TABLE,
     ("core/src/gnet/fused_backward.cpp", "Backward"): STEPS,
     ("core/src/gnet/reference.h", "backward_tile"): STEPS,
     ("core/src/sweep/sweep_report.cpp", "sweep_svg"): ORDER,
