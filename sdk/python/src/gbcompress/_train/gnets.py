@@ -48,11 +48,11 @@ def register_gnet_type(
 
     Args:
         module_class: the class of the module that owns the parameters.
-        init: ``init(parameter, options) -> GNetSpec | None``. The spec comes from ``make_spec``; None leaves the
-            parameter without g-nets. The same arguments must give the same spec.
+        init: ``init(parameter, options) -> GNetSpec | None``. The specification comes from ``make_spec``; None leaves the
+            parameter without g-nets. The same arguments must give the same specification.
         build: ``build(spec, tiles) -> weights`` makes the parameter from its tiles
             ``[tiles, tile_rows, tile_cols, kernel]`` (float32, CPU), by differentiable operations of torch. None:
-            the tiles are placed side by side, as the spec describes.
+            the tiles are placed side by side, as the specification describes.
         type_id: what files call the type; the class's name in lower case unless it is given.
 
     Raises:
