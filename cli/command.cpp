@@ -97,7 +97,7 @@ std::size_t verb_position(const std::vector<std::string>& arguments) {
   return std::min(i, arguments.size());
 }
 
-/// "inspect FILE --gnets" for a word that is an option without a value; "" where it is none.
+/// "inspect FILE --plan" for a word that is an option without a value; "" where it is none.
 std::string verb_with_flag(const std::string& word) {
   for (const Verb* verb : all_verbs())
     for (const OptionInfo& option : option_table(*verb))

@@ -1,5 +1,5 @@
 #pragma once
-/// The g-nets that a model file would get, for `inspect --gnets`.
+/// The g-nets that a model file would get, for `inspect --plan`.
 
 #include <filesystem>
 

@@ -39,7 +39,7 @@ int compress_with_torch(const Arguments& arguments);
 std::vector<Check> doctor_with_torch(const Arguments& arguments);
 int eval_with_torch(const Arguments& arguments);
 int expand_with_torch(const Arguments& arguments);   ///< layer types of plugins
-int inspect_with_torch(const Arguments& arguments);  ///< TorchScript, --gnets
+int inspect_with_torch(const Arguments& arguments);  ///< TorchScript, --plan
 int plugins_with_torch(const Arguments& arguments);  ///< list, verify
 int probe_with_torch(const Arguments& arguments);
 int sweep_with_torch(const Arguments& arguments);

@@ -350,18 +350,18 @@ void inspect_model(const fs::path& file, FileKind kind, const Arguments& argumen
 
 void add_inspect_options(boost::program_options::options_description& into) {
   auto add = into.add_options();
-  add("gnets", "print the g-nets that each parameter would get, from names and shapes");
+  add("plan", "print the g-nets that each parameter would get, from names and shapes");
   add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
       "for a .gbz: the error of each tensor to the file that it was made from");
   add("draft", "of a .gbz that was compressed with --layers, its first part alone");
   add_model_options(into);
-  add("world", text_value("N"), "with --gnets: number of processes");
+  add("world", text_value("N"), "with --plan: number of processes");
   add("arch", text_value("NAME"),
-      "with --gnets: architecture, for a file that holds names and values only");
+      "with --plan: architecture, for a file that holds names and values only");
   add("config", text_value("FILE"),
-      "with --gnets: read settings from a TOML file, as compress does");
+      "with --plan: read settings from a TOML file, as compress does");
   add("set", boost::program_options::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
-      "with --gnets: one setting; repeatable");
+      "with --plan: one setting; repeatable");
   add_report_options(into, /*force=*/true);
 }
 
@@ -369,15 +369,15 @@ int inspect_one(const Arguments& arguments) {
   const fs::path file = model_in(arguments.words()[0]);
   const FileKind kind = sniff(file);
   std::vector<std::string> idle;
-  if (arguments.has("gnets")) {
+  if (arguments.has("plan")) {
     if (kind == FileKind::kArtifact)
-      throw Error(Errc::kUsage, "a .gbz holds its g-nets; leave out --gnets to print them");
+      throw Error(Errc::kUsage, "a .gbz holds its g-nets; leave out --plan to print them");
     if (arguments.has("report"))
       throw Error(Errc::kUsage,
-                  "--report contradicts --gnets: a report shows the contents of a file");
+                  "--report contradicts --plan: a report shows the contents of a file");
     if (arguments.has("against"))
       throw Error(Errc::kUsage,
-                  "--against contradicts --gnets: it compares the contents of a .gbz");
+                  "--against contradicts --plan: it compares the contents of a .gbz");
     note_idle_force(arguments, idle);
     note_idle_parts(arguments, {file}, idle);
     say_notes(arguments, idle);
@@ -385,7 +385,7 @@ int inspect_one(const Arguments& arguments) {
   }
   for (const char* option : {"world", "arch", "config", "set"})
     if (arguments.has(option))
-      throw Error(Errc::kUsage, std::string("--") + option + " needs --gnets");
+      throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
   if (arguments.has("draft") && kind != FileKind::kArtifact)
     throw Error(Errc::kUsage, "--draft inspects the draft of a .gbz");
   if (arguments.has("against") && kind != FileKind::kArtifact)
@@ -411,12 +411,12 @@ int run_inspect(const Arguments& arguments) { return run_parts(arguments, inspec
 const Verb& inspect_verb() {
   static const Verb verb = {"inspect",
                             "List the tensors of a file, or the g-nets that they would get.",
-                            "FILE [--gnets [--world N] [options]]",
+                            "FILE [--plan [--world N] [options]]",
                             "  gbcompress inspect model.gbz\n"
                             "  gbcompress inspect model.gbz --against model.safetensors\n"
                             "  gbcompress inspect model.safetensors --json\n"
                             "  gbcompress inspect model.torchscript.pt\n"
-                            "  gbcompress inspect model.safetensors --gnets --world 8\n",
+                            "  gbcompress inspect model.safetensors --plan --world 8\n",
                             1,
                             1,
                             add_inspect_options,

@@ -26,7 +26,7 @@ Listing list_torchscript(const fs::path& file) {
 
 int inspect_with_torch(const Arguments& arguments) {
   const fs::path file = arguments.words()[0];
-  if (arguments.has("gnets"))
+  if (arguments.has("plan"))
     show_gnets(arguments, file);
   else {
     Report page(arguments, "inspect", file.string());

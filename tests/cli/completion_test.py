@@ -31,7 +31,7 @@ class Scripts(harness.CliTest):
         ("gbcompress compress --set weights.mo", "gbcompress compress --set weights.mode="),
         ("gbcompress compress --set weights.mode=quan", "gbcompress compress --set weights.mode=quantized"),
         ("gbcompress expand fil", "gbcompress expand file.gbz"),
-        ("gbcompress inspect --gnets --world 2 mo", "gbcompress inspect --gnets --world 2 model.safetensors"),
+        ("gbcompress inspect --plan --world 2 mo", "gbcompress inspect --plan --world 2 model.safetensors"),
         ("gbcompress completion z", "gbcompress completion zsh"),
         ("gbcompress eval file.gbz --data mni", "gbcompress eval file.gbz --data mnist:"),
     ]

@@ -188,7 +188,7 @@ class WithoutEffect(harness.CliTest):
                 self.one_message(result, f"warning: {names} {have} no effect: {why}")
                 shutil.rmtree(self.path("layer"), ignore_errors=True)
                 self.assertEqual(self.succeed(*command, *options, "-q").err, "")
-        self.refused(USAGE, "--against contradicts --gnets", "inspect", model, "--gnets", "--against", model)
+        self.refused(USAGE, "--against contradicts --plan", "inspect", model, "--plan", "--against", model)
 
     def test_a_call_with_several_inputs_says_it_once(self):
         first, second = self.model("a.safetensors"), self.model("b.safetensors")
@@ -208,7 +208,7 @@ class WithoutEffect(harness.CliTest):
                                        "tensorboard", "resume", "checkpoint", "deterministic"},
             "expand": {"output", "max-output", "base", "draft", "only", "force"},
             "mount": {"cache"},
-            "inspect": model | settings | {"gnets", "against", "draft", "world", "arch", "report", "force"},
+            "inspect": model | settings | {"plan", "against", "draft", "world", "arch", "report", "force"},
             "compare": model | settings | {"data", "arch", "model"},
             "eval": model | settings | {"data", "arch", "model", "exit", "device", "report", "force"},
             "sweep": run | {"output", "lambdas", "ratios", "errors", "tensorboard", "report", "force"},
@@ -235,7 +235,7 @@ class WithTorch(harness.CliTest):
                           self.succeed(*verb, "--set", "rate.lambda=1").err)
             self.assertNotIn("warning", self.succeed(*verb, "--set", "train.threads=1").err)
         self.assertIn("rate.lambda has no effect on a list of g-nets",
-                      self.succeed("inspect", model, "--arch", "mlp", "--gnets", "--set", "rate.lambda=1").err)
+                      self.succeed("inspect", model, "--arch", "mlp", "--plan", "--set", "rate.lambda=1").err)
         err = self.succeed("sweep", model, "-o", self.path("curve"), "--ratios", "4", "--set", "target.ratio=3", "--epochs",
                            "2", "--set", "train.fit_steps=2").err
         self.assertIn("target.ratio has no effect on sweep", err)
@@ -249,7 +249,7 @@ class WithTorch(harness.CliTest):
             (["compare", model, model, "--arch", "mlp", *data], ["--model", model], "it serves a .gbz, and neither file is one"),
             (["eval", out, *data], ["--keep", "all"], "a .gbz or TorchScript file has no parts"),
             (["eval", out, *data], ["--force"], "it replaces a report, and there is no --report"),
-            (["inspect", model, "--gnets"], ["--force"], "it replaces a report, and there is no --report"),
+            (["inspect", model, "--plan"], ["--force"], "it replaces a report, and there is no --report"),
             (["sweep", model, "-o", self.path("curve"), "--ratios", "4", "--set", "train.fit_steps=2"], ["--force"],
              "it replaces a report, and there is no --report"),
             (["compress", "--from-scratch", "--arch", "mlp:64-16-10", *data, "--epochs", "1", "--set", "rate.lambda=1", "-o",
@@ -385,7 +385,7 @@ class Width(harness.CliTest):
                  self.succeed("inspect", model).out, self.succeed("inspect", out, "--against", model).out,
                  self.succeed("compare", model, out).out]
         if not PORTABLE:
-            shown.append(self.succeed("inspect", model, "--gnets", "--world", "4").out)
+            shown.append(self.succeed("inspect", model, "--plan", "--world", "4").out)
             shown.append(self.succeed("bench", "engine", "--seconds", "0.01", "--threads", "1", "--shape", "llama-block",
                                       "--shape", "pnas-layer").out)
         digits = os.path.join(os.path.dirname(__file__), "../../samples/digits/mlp-64-128-64-10.safetensors")

@@ -183,7 +183,7 @@ class Pages(harness.CliTest):
                     self.refused(status, pattern, *command, "--report", place)
         self.refused(USAGE, "--report names o.gbz, which -o names too", "compress", model, "-o", self.path("o.gbz"), "--ratio", "4",
                      "--report", "o.gbz")
-        self.refused(USAGE, "--report contradicts --gnets", "inspect", model, "--gnets", "--report", self.path("p"))
+        self.refused(USAGE, "--report contradicts --plan", "inspect", model, "--plan", "--report", self.path("p"))
         self.refused(INPUT, "none", "inspect", self.path("none"), "--report", self.path("p.html"))
         self.succeed("inspect", model, "--report", there, "--force", "-q")
         self.assertTrue(self.read("there.html").startswith(b"<!doctype html>"))

@@ -60,12 +60,12 @@ class Startup(harness.CliTest):
         names = self.loaded("doctor")
         for name in ("libtorch_cpu.so", "libc10.so", "libgbcompress.so.0", "libgbcompress_verbs.so"):
             self.assertIn(name, names)
-        self.assertIn("libtorch_cpu.so", self.loaded("inspect", self.model(), "--gnets"))
+        self.assertIn("libtorch_cpu.so", self.loaded("inspect", self.model(), "--plan"))
 
     @unittest.skipUnless(PORTABLE, "this program was built with LibTorch")
     def test_heavy_verbs_say_what_is_missing(self):
         self.refused(FAILED, "this needs LibTorch.*built without", "eval", self.model(), "--data", "digits")
-        self.refused(FAILED, "this needs LibTorch.*built without", "inspect", self.model(), "--gnets")
+        self.refused(FAILED, "this needs LibTorch.*built without", "inspect", self.model(), "--plan")
 
     def test_a_type_of_a_plugin_is_no_light_work(self):
         subprocess.run([harness.FIXTURES, self.folder], check=True)

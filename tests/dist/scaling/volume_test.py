@@ -52,7 +52,7 @@ class Volume(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="gbc_volume_") as folder:
             path = os.path.join(folder, "net.safetensors")
             hollow.write(path, tensors)
-            said = subprocess.run([PROGRAM, "inspect", path, "--gnets", "--arch", "mlp", "--world", str(world), "--json"],
+            said = subprocess.run([PROGRAM, "inspect", path, "--plan", "--arch", "mlp", "--world", str(world), "--json"],
                                   check=True, capture_output=True, env=ranks.clean_environment())
         return json.loads(said.stdout)["bytes_per_step"]
 
