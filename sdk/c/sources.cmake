@@ -13,7 +13,7 @@ set(artifact arch_layout change decode direct_values draft_values file_digest he
   integers/lanes_reader integers/prior_classes integers/products integers/steps integers/transform narrow pieces read_many read_slice reader
   sections/blocks sections/coding sections/elements sections/float_code sections/levels sections/line_prediction sections/planes sections/requantized sections/unpacking)
 set(sources)
-foreach(name call gbz onnx onnx_split runtime zstd)
+foreach(name base call gbz onnx onnx_split runtime zstd)
   list(APPEND sources ${CMAKE_CURRENT_LIST_DIR}/src/${name}.cpp)
 endforeach()
 foreach(rung base format geometry encoding gnet codec artifact)
@@ -27,15 +27,19 @@ option(GBZ_WITHOUT_ZSTD "libgbz without sections of zstd" OFF)
 option(GBZ_WITHOUT_SMALL "libgbz without the profile small" OFF)
 option(GBZ_WITHOUT_PIECES "libgbz without tensors of pieces" OFF)
 option(GBZ_WITHOUT_BLOCKS "libgbz without blocks of quantized types of ggml" OFF)
-option(GBZ_WITHOUT_DELTAS "libgbz without exact changes since a base" OFF)
+option(GBZ_WITHOUT_DELTAS "libgbz without files that need a base, and exact parts" OFF)
 option(GBZ_WITHOUT_GNETS "libgbz without g-nets" OFF)
+option(GBZ_WITHOUT_PLANES "libgbz without planes of exact floats" OFF)
+option(GBZ_WITHOUT_LEVELS "libgbz without levels" OFF)
 option(GBZ_WITHOUT_ARCHITECTURES "libgbz without layouts of known architectures" OFF)
 option(GBZ_WITHOUT_ONNX "libgbz without models of ONNX" OFF)
 set(gbz_parts)
 foreach(part "ZSTD ${CMAKE_CURRENT_LIST_DIR}/src/zstd" "SMALL ${core}/src/codec/small/small_coder" "PIECES ${core}/src/artifact/pieces"
     "BLOCKS ${core}/src/artifact/sections/blocks ${core}/src/artifact/sections/requantized ${core}/src/format/gguf/block_fields ${core}/src/format/gguf/fit_parts ${core}/src/format/gguf/make_blocks"
-    "DELTAS ${core}/src/codec/delta/blocks ${core}/src/codec/delta/change ${core}/src/codec/delta/classes ${core}/src/codec/delta/dense ${core}/src/codec/delta/dense_tables ${core}/src/codec/delta/sparse ${core}/src/artifact/change"
+    "DELTAS ${core}/src/codec/delta/blocks ${core}/src/codec/delta/change ${core}/src/codec/delta/classes ${core}/src/codec/delta/dense ${core}/src/codec/delta/dense_tables ${core}/src/codec/delta/sparse ${core}/src/artifact/change ${CMAKE_CURRENT_LIST_DIR}/src/base"
     "GNETS ${core}/src/gnet/bank_shape ${core}/src/gnet/gnet_spec ${core}/src/gnet/reference_kernel ${core}/src/gnet/tile_kernel ${core}/src/encoding/encoding ${core}/src/encoding/code_text ${core}/src/geometry/tile_grid ${core}/src/artifact/header/spec_fields ${core}/src/artifact/integers/prior_classes"
+    "PLANES ${core}/src/artifact/sections/planes"
+    "LEVELS ${core}/src/artifact/sections/levels ${core}/src/artifact/sections/line_prediction"
     "ARCHITECTURES ${core}/src/artifact/arch_layout"
     "ONNX ${CMAKE_CURRENT_LIST_DIR}/src/onnx ${CMAKE_CURRENT_LIST_DIR}/src/onnx_split")
   separate_arguments(part)

@@ -12,6 +12,7 @@ import gzip
 import io
 import pathlib
 import re
+import subprocess
 import sys
 import tarfile
 import zlib
@@ -27,9 +28,10 @@ def version():
 
 
 def packed(module):
-    """A module as text: base64 of its DEFLATE stream."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
-    return base64.b64encode(packer.compress(module.read_bytes()) + packer.flush()).decode()
+    """A module as text: base64 of its DEFLATE stream, which zopfli makes 5 % smaller than zlib."""
+    stream = subprocess.run(["zopfli", "--deflate", "-c", str(module)], check=True, stdout=subprocess.PIPE).stdout
+    assert zlib.decompress(stream, -15) == module.read_bytes()
+    return base64.b64encode(stream).decode()
 
 
 def without_comments(text):

@@ -72,7 +72,7 @@ class ArtifactReader {
   /// Of a file with layers whose exact values are read: its draft. Else null.
   const ArtifactReader* draft() const noexcept;
   /// Of the same: what decodes the draft's values (artifact/draft_values.h). Else null.
-  const DraftValues* draft_values() const noexcept { return draft_.get(); }
+  const DraftValues* draft_values() const noexcept;
   /// Whether the values are those of the draft of a file with layers, whose exact part is missing
   /// or is not requested.
   bool is_draft() const noexcept { return is_draft_; }

@@ -28,8 +28,12 @@ enum class TensorKind : std::uint8_t {
 };
 std::string_view kind_name(TensorKind kind) noexcept;  ///< "generated", "exact", ...
 /// True for kGenerated and kPredicted: there is a specification.
-constexpr bool has_spec(TensorKind kind) noexcept {
+constexpr bool has_spec([[maybe_unused]] TensorKind kind) noexcept {
+#ifdef GBZ_WITHOUT_GNETS
+  return false;
+#else
   return kind == TensorKind::kGenerated || kind == TensorKind::kPredicted;
+#endif
 }
 
 /// Which values of a file with layers (docs/reference/layers.md) are meant. Readers make no

@@ -57,7 +57,11 @@ struct LevelForm {
   std::int64_t negative_zero = 0;  ///< with factors: integer + step that stands for -0; 0: none
   std::int64_t positions = 0;      ///< of a line, and elements from one of its positions to the
   std::int64_t stride = 0;         ///< next; not of F64
+#ifdef GBZ_WITHOUT_LEVELS
+  bool used() const noexcept { return false; }
+#else
   bool used() const noexcept { return palette > 0 || block_rows > 0 || positions > 0; }
+#endif
 };
 inline constexpr std::int64_t kMaxPalette = 4096;
 

@@ -92,12 +92,13 @@ std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor,
   const ArtifactTensor& entry = artifact.tensors()[tensor];
   if (entry.kind == TensorKind::kQuantized) {
     std::vector<float> values = tensor_floats(artifact.coded(tensor), entry.shape);
-    if (!entry.on_base) return values;
+    if (!optional_parts::kDeltas || !entry.on_base) return values;
     std::vector<float> before(values.size());
     floats_of(namesake_bytes(artifact, tensor, base, threads), entry.dtype, before);
     for (std::size_t n = 0; n < values.size(); ++n) values[n] += before[n];
     return values;
   }
+  if (!optional_parts::kGnets) return {};
   std::vector<float> values = generate(artifact, tensor, build, threads);
   if (entry.kind == TensorKind::kPredicted) {
     const std::vector<float> more = coded_floats(artifact.coded(tensor));
@@ -186,18 +187,19 @@ DecodedTensor requantized(const ArtifactReader& artifact, std::size_t tensor,
 DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const TileBuilder& build,
                      const BaseSource& base, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  if (entry.kind == TensorKind::kBase)
+  if (optional_parts::kDeltas && entry.kind == TensorKind::kBase)
     return {entry.dtype, namesake_bytes(artifact, tensor, base, threads)};
-  if (entry.kind == TensorKind::kChange) {
+  if (optional_parts::kDeltas && entry.kind == TensorKind::kChange) {
     std::vector<std::byte> elements = namesake_bytes(artifact, tensor, base, threads);
     apply_change(entry.dtype, entry.shape, artifact.change(tensor), elements);
     return {entry.dtype, std::move(elements)};
   }
-  if (entry.kind == TensorKind::kPieces)
+  if (optional_parts::kPieces && entry.kind == TensorKind::kPieces)
     return {entry.dtype, join_pieces(artifact, tensor, [&](const BaseRange& range) {
               return base_bytes(artifact, range, base);
             })};
-  if (entry.kind == TensorKind::kBlocks) return requantized(artifact, tensor, base, threads);
+  if (optional_parts::kBlocks && entry.kind == TensorKind::kBlocks)
+    return requantized(artifact, tensor, base, threads);
   if (entry.kind == TensorKind::kExact) return {entry.dtype, artifact.plain(tensor)};
   if (entry.kind == TensorKind::kConstant)
     return {entry.dtype,

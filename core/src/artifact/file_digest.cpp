@@ -60,6 +60,7 @@ void FileDigest::release_taken() {
 }
 #endif
 
+#ifndef GBC_FREESTANDING
 void FileDigest::keep_up(std::size_t bytes) noexcept {
   if (!compare_) return;
   owed_ += bytes;
@@ -67,6 +68,7 @@ void FileDigest::keep_up(std::size_t bytes) noexcept {
   if (!lock) return;
   while (const std::size_t owed = owed_.exchange(0)) advance(owed);
 }
+#endif
 
 #ifdef __wasm__
 // Of a host that has SHA-256 as instructions. @return 0 where it has not

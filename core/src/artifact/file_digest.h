@@ -43,7 +43,11 @@ class FileDigest {
   /// That many bytes were just decoded: takes about as many into the digest, from where it
   /// stands. Decoders mostly go through a file in its order, so that these are in caches. A thread
   /// that finds another one at it leaves its share to that one. [thread-safe]
+#ifdef GBC_FREESTANDING  // libgbz compares the digest at once
+  void keep_up(std::size_t) noexcept {}
+#else
   void keep_up(std::size_t bytes) noexcept;
+#endif
   /// Takes what is left, and compares. [thread-safe]
   /// @throws Error(kCorrupt)
   void check();

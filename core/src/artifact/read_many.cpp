@@ -13,10 +13,12 @@
 #include "artifact/integers/integers.h"
 #include "artifact/narrow.h"
 #include "base/mapped_inputs.h"
+#include "base/optional_parts.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
+#ifndef GBC_FREESTANDING  // libgbz reads one tensor at a time, on one thread
 namespace {
 
 constexpr auto kNone = static_cast<std::size_t>(-1);
@@ -90,6 +92,7 @@ void read_whole(const ArtifactReader& artifact, const ReadPiece& piece,
 }
 
 }  // namespace
+#endif
 
 std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
   const auto& tensors = artifact.tensors();
@@ -129,6 +132,7 @@ void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dty
 }
 
 bool decodes_apart(const ArtifactReader& artifact) noexcept {
+  if (!optional_parts::kSmall && !optional_parts::kGnets) return true;
   const bool streamed = artifact.profile() == CodecProfile::kSmall;
   return std::none_of(artifact.tensors().begin(), artifact.tensors().end(),
                       [&](const ArtifactTensor& tensor) {
@@ -140,18 +144,32 @@ bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept
   return DirectValues::fits(artifact, tensor);
 }
 
+#ifdef GBC_FREESTANDING
+void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+               std::span<std::byte> bytes, const DecodeOptions& options) {
+  check_request(artifact, tensor, dtype, bytes);
+  const std::size_t owner = owner_of(artifact, tensor);
+  if (DirectValues::fits(artifact, owner))
+    DirectValues(artifact, owner).read_all(dtype, bytes, 1);
+  else
+    convert_elements(decode_elements(artifact, owner, options).bytes(),
+                     artifact.tensors()[owner].dtype, dtype, bytes);
+  check_range(artifact, tensor, dtype, bytes, options);
+}
+#else
 namespace {
 
 /// Reads requests that were checked.
 class Reading {
  public:
   Reading(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
-          const DecodeOptions& options, [[maybe_unused]] ReadProgress* progress)
-      : artifact_(artifact), requests_(requests), options_(options), tasks_(artifact) {
+          const DecodeOptions& options, ReadProgress* progress)
+      : artifact_(artifact),
+        requests_(requests),
+        options_(options),
+        progress_(progress),
+        tasks_(artifact) {
     alone_.threads = 1;
-#ifndef GBC_FREESTANDING
-    progress_ = progress;
-#endif
     if (progress_) left_ = std::vector<std::atomic<std::size_t>>(requests.size());
   }
 
@@ -208,11 +226,7 @@ class Reading {
   const ArtifactReader& artifact_;
   std::span<const ReadRequest> requests_;
   DecodeOptions options_, alone_ = options_;
-#ifdef GBC_FREESTANDING  // libgbz reads with nobody waiting
-  static constexpr ReadProgress* progress_ = nullptr;
-#else
-  ReadProgress* progress_ = nullptr;
-#endif
+  ReadProgress* progress_;
   std::vector<std::atomic<std::size_t>> left_;  ///< parts of each request that are not read yet
   std::deque<DirectValues> direct_;
   Tasks tasks_;
@@ -235,5 +249,6 @@ void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
   const ReadRequest request{tensor, dtype, bytes};
   read_many(artifact, {&request, 1}, options);
 }
+#endif
 
 }  // namespace gbcompress

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/fresh_memory.h"
 #include "base/mapped_inputs.h"
+#include "base/optional_parts.h"
 #include "base/parallel.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -82,8 +83,9 @@ void read(const ArtifactReader& artifact, const Slice& slice, const DecodeOption
   const int threads = options.threads > 0 ? options.threads : usable_processors();
   const auto& shape = artifact.tensors()[slice.tensor].shape;
   if (DirectValues::fits(artifact, slice.tensor)) return from_lanes(artifact, slice, threads);
-  if (const auto planes = artifact.planes(slice.tensor))
-    return from_planes(*planes, slice, threads);
+  if (optional_parts::kPlanes)
+    if (const auto planes = artifact.planes(slice.tensor))
+      return from_planes(*planes, slice, threads);
   const std::int64_t all = checked_elements(shape, "a tensor");
   if (const auto stored = artifact.as_stored(slice.tensor); !stored.empty())
     return slice.take(0, all, slice.own, stored);

@@ -55,7 +55,7 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
       const ArtifactTensor& tensor = header.tensors[i];
       if (in_stripes(tensor))
         integers = checked_add(integers, integer_count(tensor), "the coded integers");
-      else if (is_coded(tensor))
+      else if (optional_parts::kSmall && is_coded(tensor))
         check_section(tensor, stored[i], label);
     }
     for (const std::int64_t size : header.stripes) bytes = checked_add(bytes, size, "the stripes");
@@ -64,6 +64,7 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
                   label + " declares more integers than " + std::to_string(bytes) + " bytes hold");
     return;
   }
+  if (!optional_parts::kSmall) return;
   std::int64_t integers = 0;
   for (std::size_t i = 0; i < stored.size(); ++i) {
     const ArtifactTensor& tensor = header.tensors[i];
@@ -85,6 +86,7 @@ Preludes read_preludes(std::span<const std::byte> file, const ArtifactLimits& li
   Preludes preludes{read_prelude(file, limits, label)};
   const auto rest = file.subspan(static_cast<std::size_t>(preludes.first.end));
   if (rest.empty() || layer == Layer::kDraft) return preludes;
+  optional_parts::need(optional_parts::kDeltas, "an exact part");
   preludes.layered = true;
   const auto n = static_cast<std::ptrdiff_t>(std::min(rest.size(), kMagic.size()));
   if (!std::equal(kMagic.begin(), kMagic.begin() + n, reinterpret_cast<const char*>(rest.data())) ||
@@ -234,7 +236,8 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
 #endif
   if (check == DigestCheck::kAtOnce) digest->check();
   const auto parse_read = [&] {
-    if (preludes.layered) return parse_layers(owner, file, label, limits, end, digest);
+    if (optional_parts::kDeltas && preludes.layered)
+      return parse_layers(owner, file, label, limits, end, digest);
     ArtifactReader reader = parse_content(owner, read, label, limits, digest);
     if (read.size() < file.size() && !reader.is_draft_) refuse_more(label);
     if (reader.is_rest_)
@@ -296,7 +299,7 @@ ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
         {.offset = offset, .stored = entry.stored, .raw = entry.raw, .packing = entry.packing});
     offset += entry.stored;
   }
-  const bool small = header.profile == CodecProfile::kSmall;
+  const bool small = optional_parts::kSmall && header.profile == CodecProfile::kSmall;
   std::size_t last = header.tensors.size();
   for (std::size_t i = 0; i < header.tensors.size(); ++i) {
     if (!is_coded(header.tensors[i])) continue;
@@ -338,7 +341,7 @@ void ArtifactReader::open_integers(LanesBytes lanes, std::size_t last) {
   if (profile_ == CodecProfile::kLanes)
     integers_ =
         std::make_shared<Integers>(file_, tensors_, std::move(sections), std::move(lanes), label_);
-  else if (last < tensors_.size())
+  else if (optional_parts::kSmall && last < tensors_.size())
     integers_ = std::make_shared<Integers>(profile_, file_, std::move(sections), last, label_);
 }
 
@@ -348,13 +351,17 @@ std::int64_t ArtifactReader::file_bytes() const noexcept {
 
 /// The parts lie one behind the other.
 std::span<const std::byte> ArtifactReader::whole() const noexcept {
-  if (!draft_) return bytes_;
+  if (!draft_values()) return bytes_;
   const auto before = draft_->reader().bytes_;
   return {before.data(), before.size() + bytes_.size()};
 }
 
+const DraftValues* ArtifactReader::draft_values() const noexcept {
+  return optional_parts::kDeltas ? draft_.get() : nullptr;
+}
+
 const ArtifactReader* ArtifactReader::draft() const noexcept {
-  return draft_ ? &draft_->reader() : nullptr;
+  return draft_values() ? &draft_->reader() : nullptr;
 }
 
 const std::string& ArtifactReader::identity() const { return digest_->identity(); }
@@ -398,7 +405,7 @@ std::vector<std::byte> ArtifactReader::unpacked(std::size_t tensor) const {
   const SectionRef& ref = sections_[tensor];
   const std::string label = label_ + ": " + printable(tensors_[tensor].name);
   std::vector<std::byte> bytes =
-      ref.packing == Packing::kBlocks
+      optional_parts::kBlocks && ref.packing == Packing::kBlocks
           ? unpack_blocks(section(tensor), static_cast<std::size_t>(ref.raw),
                           tensors_[tensor].block_type, label)
           : unpack(section(tensor), ref.packing, ref.raw, plane_bytes(tensors_[tensor]), label);
@@ -479,7 +486,8 @@ std::vector<std::span<const std::byte>> ArtifactReader::parts(std::size_t tensor
   tensor = owner_of(*this, tensor);
   if (lanes() && in_stripes(tensors_[tensor])) return lanes()->bytes_of(tensor);
   std::vector<std::span<const std::byte>> parts;
-  if (draft_ && needs_base(tensors_[tensor])) parts = draft_->reader().parts(draft_->place(tensor));
+  if (draft_values() && needs_base(tensors_[tensor]))
+    parts = draft_->reader().parts(draft_->place(tensor));
   if (sections_[tensor].stored > 0) parts.push_back(section(tensor));
   return parts;
 }
@@ -493,8 +501,8 @@ std::span<const std::byte> ArtifactReader::change(std::size_t tensor) const {
 }
 
 std::unique_ptr<const PlanesReader> ArtifactReader::planes(std::size_t tensor) const {
-  if (tensor >= tensors_.size() || tensors_[tensor].kind != TensorKind::kExact ||
-      sections_[tensor].packing != Packing::kPlanes)
+  if (!optional_parts::kPlanes || tensor >= tensors_.size() ||
+      tensors_[tensor].kind != TensorKind::kExact || sections_[tensor].packing != Packing::kPlanes)
     return nullptr;
   auto planes = std::make_unique<const PlanesReader>(
       section(tensor), static_cast<std::size_t>(sections_[tensor].raw),

@@ -14,7 +14,14 @@ int usable_processors() noexcept;
 
 /// Calls body(0), ..., body(n - 1), each once, on up to `threads` threads, in any order. Where one
 /// throws, no further ones are begun and the first exception is thrown here.
+#ifdef GBC_FREESTANDING  // libgbz has one thread
+template <typename Body>
+void parallel_tasks(int, std::int64_t n, const Body& body) {
+  for (std::int64_t i = 0; i < n; ++i) body(i);
+}
+#else
 void parallel_tasks(int threads, std::int64_t n, const std::function<void(std::int64_t)>& body);
+#endif
 
 /// The same for items of different sizes, begun in their order: those at work have at most the size
 /// `most` together, or that of the largest item where that is more. Each has the share of the

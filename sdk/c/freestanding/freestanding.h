@@ -43,6 +43,10 @@ class Error;
 
 namespace gbz {
 
+/// Ends the call under way without a sentence, for a module of sdk/web: decoder.js repeats the call
+/// with the module that has all parts and sentences.
+[[noreturn]] void leave();
+
 /// Ends the call under way with what is assigned.
 struct Raise {
   [[noreturn]] void operator=(const gbcompress::Error& error) const;
@@ -60,7 +64,11 @@ struct Nothing {
 
 // The layout tool takes the last one apart.
 // clang-format off
+#ifdef GBZ_WITHOUT_SENTENCES  // what is thrown is not made
+#define throw ::gbz::leave(), ::gbz::Raise() =
+#else
 #define throw ::gbz::Raise() =
+#endif
 #define try if (true)
 #define catch(declaration) else if (declaration = ::gbz::Nothing(); true)
 // clang-format on

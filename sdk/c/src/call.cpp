@@ -4,7 +4,7 @@
 
 namespace gbz {
 
-constinit thread_local Call* current = nullptr;
+constinit GBZ_THREAD_LOCAL Call* current = nullptr;
 
 void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
   const std::size_t above = sizeof(Block) + alignment;
@@ -48,13 +48,26 @@ void set_error(gbz_error* error, gbz_status status, const char* text) {
 // Of JavaScript: throws an exception there, and never returns.
 extern "C" [[noreturn, clang::import_module("gbz"), clang::import_name("fail")]] void gbz_fail(
     int status, const char* text, std::size_t size);
-void end_call(gbz_status status, const char* text) { gbz_fail(status, text, std::strlen(text)); }
+[[noreturn]] static void fail(gbz_status status, const char* text) {
+  gbz_fail(status, text, std::strlen(text));
+}
 #else
-void end_call(gbz_status status, const char* text) {
+[[noreturn]] static void fail(gbz_status status, const char* text) {
   if (!current) std::abort();  // nothing of the decoder runs outside of a call
   current->status = status;
   set_error(current->error, status, text);
   std::longjmp(current->back, 1);
+}
+#endif
+
+#ifdef GBZ_WITHOUT_SENTENCES
+void leave() { fail(GBZ_UNSUPPORTED, "this call needs gbz-all.mjs"); }
+gbz_status refuse(gbz_error*, gbz_status, const char*) { leave(); }
+#else
+void end_call(gbz_status status, const char* text) { fail(status, text); }
+gbz_status refuse(gbz_error* error, gbz_status status, const char* text) {
+  set_error(error, status, text);
+  return status;
 }
 #endif
 
@@ -63,7 +76,7 @@ void Raise::operator=(const gbcompress::Error& error) const {
 }
 
 void out_of_memory() {
-  end_call(GBZ_MEMORY, "the allocator has no memory left, or its limit is reached");
+  fail(GBZ_MEMORY, "the allocator has no memory left, or its limit is reached");
 }
 void Raise::operator=(const std::bad_alloc&) const { out_of_memory(); }
 

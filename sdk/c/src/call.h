@@ -60,12 +60,23 @@ struct Call {
 #endif
 };
 
-extern constinit thread_local Call* current;
+#ifdef __wasm__  // where an instance has one thread
+#define GBZ_THREAD_LOCAL
+#else
+#define GBZ_THREAD_LOCAL thread_local
+#endif
+extern constinit GBZ_THREAD_LOCAL Call* current;
 
 /// Ends the call under way; its function returns the status.
+#ifdef GBZ_WITHOUT_SENTENCES
+[[noreturn]] inline void end_call(gbz_status, const char*) { leave(); }
+#else
 [[noreturn]] void end_call(gbz_status status, const char* text);
+#endif
 [[noreturn]] void out_of_memory();
 void set_error(gbz_error* error, gbz_status status, const char* text);
+/// Sets an error. @return its status
+gbz_status refuse(gbz_error* error, gbz_status status, const char* text);
 
 /// Runs body(), from which end_call() comes back here. What body() holds on its stack then is lost
 /// without its destructors: its memory lies in the arena.

@@ -76,6 +76,8 @@ namespace gbz {
 
 const gbcompress::ArtifactTensor* tensor_of(const gbz_file* file, std::size_t tensor);
 gbcompress::DecodeOptions decode_options(const gbz_file& file);
+/// Finds tensors in the bases that the file was given.
+gbcompress::BaseSource base_source(const gbz_file& file);
 /// @throws Error(kUsage) where an earlier call ended inside of the decoder
 void check_unspoiled(const gbz_file& file);
 /// What has to hold before the decoder is entered. @throws Error(kUsage, kUnsupported)

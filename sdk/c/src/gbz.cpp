@@ -1,7 +1,5 @@
 #include "gbz.h"
 
-#include "artifact/base_digest.h"
-#include "artifact/base_range.h"
 #include "artifact/draft_values.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
@@ -27,11 +25,6 @@ static_assert(static_cast<int>(DType::kF4) == GBZ_F4 &&
 void* take_memory(void*, std::size_t bytes) { return std::malloc(bytes); }
 void give_memory(void*, void* memory) { std::free(memory); }
 
-gbz_status refuse(gbz_error* error, gbz_status status, const char* text) {
-  set_error(error, status, text);
-  return status;
-}
-
 /// Bits of each tensor: of a common stream, a share for each integer.
 std::vector<double> bits_of(const ArtifactReader& reader) {
   if (reader.lanes()) {
@@ -40,7 +33,8 @@ std::vector<double> bits_of(const ArtifactReader& reader) {
       bits[i] += 8 * static_cast<double>(reader.tensors()[i].stored_bytes);
     return bits;
   }
-  const bool streamed = reader.profile() == gbcompress::CodecProfile::kSmall;
+  const bool streamed =
+      gbcompress::optional_parts::kSmall && reader.profile() == gbcompress::CodecProfile::kSmall;
   std::vector<double> bits;
   double stream = 0, integers = 0;
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
@@ -83,45 +77,12 @@ void open(gbz_file& file, std::span<const std::byte> bytes, const gbz_options& o
       {},
       {}};
   const auto& tensors = file.contents->reader.tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i) file.contents->places[tensors[i].name] = i;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    file.contents->places.emplace(tensors[i].name, i);
   file.contents->bits = all_bits_of(file.contents->reader);
 }
 
-void set_base(gbz_file& file, std::span<const gbz_tensor> tensors) {
-  auto base = std::make_unique<Base>();
-  for (const gbz_tensor& tensor : tensors) {
-    if (!tensor.name || (!tensor.shape && tensor.rank > 0) || (!tensor.data && tensor.bytes > 0) ||
-        static_cast<unsigned>(tensor.dtype) > GBZ_F4)
-      throw Error(Errc::kUsage, "a tensor of the base lacks its name, shape or data");
-    base->entries.push_back({tensor.name,
-                             static_cast<DType>(tensor.dtype),
-                             {tensor.shape, tensor.shape + tensor.rank},
-                             {static_cast<const std::byte*>(tensor.data), tensor.bytes}});
-  }
-  std::sort(base->entries.begin(), base->entries.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
-  gbcompress::BaseDigest digest;
-  for (const Base::Tensor& entry : base->entries)
-    digest.add(entry.name, entry.dtype, entry.shape, entry.bytes);
-  const std::string found = digest.finish();
-  const std::vector<std::string>& needed = file.contents->reader.bases();
-  if (needed.empty()) throw Error(Errc::kUsage, "the file is no delta and has no base");
-  const auto at = std::find(needed.begin(), needed.end(), found);
-  if (at == needed.end())
-    throw Error(Errc::kUsage, "this is another base than the one that the file was made with: " +
-                                  found + " is not " + needed[0]);
-  Base*& place = file.bases[at - needed.begin()];
-  delete place;
-  place = base.release();
-}
-
 }  // namespace
-
-const Base::Tensor* Base::find(std::string_view name) const {
-  const auto at = std::lower_bound(entries.begin(), entries.end(), name,
-                                   [](const Tensor& e, std::string_view n) { return e.name < n; });
-  return at != entries.end() && at->name == name ? &*at : nullptr;
-}
 
 const ArtifactTensor* tensor_of(const gbz_file* file, std::size_t tensor) {
   if (!file || tensor >= file->contents->reader.tensors().size()) return nullptr;
@@ -130,9 +91,7 @@ const ArtifactTensor* tensor_of(const gbz_file* file, std::size_t tensor) {
 
 gbcompress::DecodeOptions decode_options(const gbz_file& file) {
   gbcompress::DecodeOptions options{.threads = 1};
-  options.base = [bases = file.bases](const gbcompress::BaseRange& range) {
-    return gbcompress::bytes_of(range, bases[range.base]->find(range.name));
-  };
+  if (gbcompress::optional_parts::kDeltas) options.base = base_source(file);
   return options;
 }
 
@@ -146,7 +105,7 @@ void check_readable(const gbz_file& file, std::size_t tensor) {
   const ArtifactTensor* entry = tensor_of(&file, tensor);
   if (!entry) throw Error(Errc::kUsage, "there is no tensor " + std::to_string(tensor));
   if (entry->kind == TensorKind::kTied)
-    entry = tensor_of(&file, file.contents->places.at(entry->tied_to));
+    entry = tensor_of(&file, gbcompress::owner_of(file.contents->reader, tensor));
   if (gbcompress::has_spec(entry->kind)) gbcompress::place_only(*entry);
   if (file.contents->reader.draft()) return;  // which is the base
   gbcompress::for_bases(*entry, [&](std::size_t base) {
@@ -331,12 +290,6 @@ const char* gbz_settings(const gbz_file* file) {
 const char* gbz_base_digest(const gbz_file* file, size_t base) {
   if (!file || base >= file->contents->reader.bases().size()) return "";
   return file->contents->reader.bases()[base].c_str();
-}
-
-gbz_status gbz_set_base(gbz_file* file, const gbz_tensor* tensors, size_t count, gbz_error* error) {
-  if (!file || (!tensors && count > 0))
-    return gbz::refuse(error, GBZ_USAGE, "`file` or `tensors` is NULL");
-  return gbz::set(*file, error, [&] { gbz::set_base(*file, {tensors, count}); });
 }
 
 gbz_status gbz_read(gbz_file* file, size_t tensor, gbz_dtype dtype, void* out, size_t bytes,

@@ -126,9 +126,6 @@ namespace gbcompress {
 void ask_huge_pages(void*, std::size_t) noexcept {}  // results lie in the caller's memory
 void check_mapped_inputs() {}                        // nothing is mapped
 int usable_processors() noexcept { return 1; }
-void parallel_tasks(int, std::int64_t n, const std::function<void(std::int64_t)>& body) {
-  for (std::int64_t i = 0; i < n; ++i) body(i);
-}
 /// Files that stand in for others (Git LFS) are told by the program alone.
 void refuse_stand_in(std::span<const std::byte>, const std::string&) {}
 

@@ -57,7 +57,10 @@ class Decoder {
     this.at = this.allocate(size || 1);
   }
 
-  /** Runs what may need parts that the first module leaves out, then again with all of them. */
+  /**
+   * Runs what the first module may not do, then again with all parts: some files need them, and
+   * the sentences of errors are there.
+   */
   async withParts(body) {
     try {
       return body();
@@ -145,6 +148,28 @@ class Decoder {
     }
     this.file = this.view.getUint32(to + 40, true);
     this.layer = [undefined, 'exact', 'draft'][this.c.gbz_layer_of(this.file)];
+  }
+
+  /** Compares the digest; what is open stays open. @return the identity */
+  identify(options, end) {
+    const {file, opening} = this;
+    try {
+      this.open(false, options, end);
+      const {identity} = this.about();
+      this.c.gbz_close(this.file);
+      return identity;
+    } finally {
+      Object.assign(this, {file, opening});
+    }
+  }
+
+  about() {
+    const {c, file} = this;
+    return {
+      identity: this.text(c.gbz_identity(file)),
+      architecture: this.text(c.gbz_architecture(file)),
+      settings: this.text(c.gbz_settings(file))
+    };
   }
 
   tensors() {

@@ -42,10 +42,7 @@ export class GbzFile {
     this.#decoder = decoder;
     this.#source = source;
     this.size = decoder.opening[2];
-    const text = (name) => decoder.text(decoder.c["gbz_" + name](decoder.file));
-    this.identity = text("identity");
-    this.architecture = text("architecture");
-    this.settings = text("settings");
+    Object.assign(this, decoder.about());
     this.baseDigests = decoder.baseDigests();
     this.layer = decoder.layer;
     const tensors = decoder.tensors();
@@ -128,13 +125,9 @@ export class GbzFile {
   /** Compares the digest of a file that came in parts. */
   async #verify() {
     if (this.identity) return;
-    await this.#use((decoder) => {
-      const {file, opening} = decoder;
-      decoder.open(false, this.#source?.options ?? {}, this.size);
-      this.identity = decoder.text(decoder.c.gbz_identity(decoder.file));
-      decoder.c.gbz_close(decoder.file);
-      Object.assign(decoder, {file, opening});
-    });
+    const options = this.#source?.options ?? {};
+    this.identity = await this.#use(
+        (decoder) => decoder.withParts(() => decoder.identify(options, this.size)));
   }
 
   /** Gives a delta its base: an open file, or tensors of {name, dtype, shape, data}. */
@@ -143,7 +136,10 @@ export class GbzFile {
     const tensors = base instanceof GbzFile
       ? Array.from(await base.readAll(), ([name, data]) => ({ ...base.tensors.get(name), data }))
       : Array.from(base);
-    await this.#use((decoder) => decoder.setBase(tensors));
+    await this.#use(async (decoder) => {
+      await decoder.addParts();
+      decoder.setBase(tensors);
+    });
   }
 
   /** Gives the memory back. Tensors that were read stay. */

@@ -9,9 +9,12 @@ namespace gbcompress {
 CborReader::CborReader(std::span<const std::byte> bytes, std::string label)
     : bytes_(bytes, label), label_(std::move(label)) {}
 
-void CborReader::corrupt(const std::string& why) const {
-  throw Error(Errc::kCorrupt, label_ + ", byte " + std::to_string(bytes_.position()) + ": " + why);
+Error CborReader::error(std::string_view why) const {
+  return {Errc::kCorrupt,
+          label_ + ", byte " + std::to_string(bytes_.position()) + ": " + std::string(why)};
 }
+
+void CborReader::corrupt(std::string_view why) const { throw error(why); }
 
 std::uint64_t CborReader::argument(unsigned char first) {
   const unsigned info = first & 31;
@@ -37,7 +40,7 @@ std::uint64_t CborReader::head(unsigned major) {
     static constexpr const char* kNames[] = {
         "an unsigned number", "a negative number", "bytes", "text", "an array", "a map", "a tag",
         "a simple value"};
-    corrupt(std::string(kNames[major]) + " was expected, " + kNames[first >> 5] + " is there");
+    throw error(std::string(kNames[major]) + " was expected, " + kNames[first >> 5] + " is there");
   }
   return argument(first);
 }
@@ -75,7 +78,7 @@ float CborReader::float32() {
 }
 
 void CborReader::finish() const {
-  if (bytes_.remaining() > 0) corrupt(std::to_string(bytes_.remaining()) + " bytes too many");
+  if (bytes_.remaining() > 0) throw error(std::to_string(bytes_.remaining()) + " bytes too many");
 }
 
 }  // namespace gbcompress

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/byte_reader.h"
 
@@ -28,7 +29,9 @@ class CborReader {
   /// @throws Error(kCorrupt) where bytes remain
   void finish() const;
 
-  [[noreturn]] void corrupt(const std::string& why) const;
+  /// Of the bytes before.
+  Error error(std::string_view why) const;
+  [[noreturn]] void corrupt(std::string_view why) const;
 
  private:
   std::uint64_t argument(unsigned char first);

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/optional_parts.h"
 #include "gbcompress/artifact.h"
 
 namespace gbcompress {
@@ -99,16 +100,18 @@ std::vector<std::byte> encode_header(const Header& header);
 bool is_base_digest(std::string_view text);
 /// Whether the tensor of the same name in a base is this one, or what it is added to.
 constexpr bool has_namesake(const ArtifactTensor& tensor) noexcept {
-  return tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base;
+  return optional_parts::kDeltas &&
+         (tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base);
 }
 /// Whether the tensor base_form() of a base is this one, or what it is added to or made of.
 constexpr bool has_source(const ArtifactTensor& tensor) noexcept {
-  return has_namesake(tensor) || tensor.kind == TensorKind::kBlocks;
+  return has_namesake(tensor) || (optional_parts::kBlocks && tensor.kind == TensorKind::kBlocks);
 }
 /// Calls visit(place) for the place in Header::bases of each reference of a tensor.
 template <typename Tensor, typename Visit>
 void for_bases(Tensor& tensor, const Visit& visit) {
   if (has_source(tensor)) visit(tensor.base);
+  if constexpr (!optional_parts::kPieces) return;
   for (auto& piece : tensor.pieces)
     if (piece.source == TensorPiece::Source::kBase) visit(piece.base);
 }

@@ -1,6 +1,7 @@
 #pragma once
 /// The maps of an artifact's header.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,40 +10,45 @@
 
 namespace gbcompress {
 
+/// A set of lower-case letters.
+struct Letters {
+  consteval Letters(const char* text) {
+    for (; *text != 0; ++text) bits |= 1u << (*text - 'a');
+  }
+  std::uint32_t bits = 0;
+};
+
 /// Reads one map whose keys are single letters: each at most once, none that is not known.
 class Keys {
  public:
-  Keys(CborReader& in, std::string_view known) : in_(in), known_(known), left_(in.map()) {}
+  Keys(CborReader& in, Letters known) : in_(in), known_(known), left_(in.map()) {}
 
   /// The next key, 0 at the end.
   char next() {
     if (left_ == 0) return 0;
     --left_;
     const std::string key = in_.text();
-    const std::size_t at = key.size() == 1 ? known_.find(key[0]) : std::string_view::npos;
-    if (at == std::string_view::npos)
+    const bool letter = key.size() == 1 && key[0] >= 'a' && key[0] <= 'z';
+    const std::uint32_t bit = letter ? known_.bits & 1u << (key[0] - 'a') : 0;
+    if (bit == 0)
       throw Error(Errc::kUnsupported, "header key '" + printable(key.substr(0, 64)) +
                                           "' is unknown; upgrade gbcompress to read this file");
-    if (seen_ >> at & 1) in_.corrupt("key " + key + " is there twice");
-    seen_ |= 1u << at;
+    if ((seen_ & bit) != 0) throw in_.error("key " + key + " is there twice");
+    seen_ |= bit;
     return key[0];
   }
-  bool has(char key) const { return seen_ >> known_.find(key) & 1; }
-  bool has_any(std::string_view keys) const {
-    for (char key : keys)
-      if (has(key)) return true;
-    return false;
-  }
+  bool has(char key) const { return (seen_ >> (key - 'a') & 1) != 0; }
+  bool has_any(Letters keys) const { return (seen_ & keys.bits) != 0; }
   void require(std::string_view keys) const {
     for (char key : keys)
-      if (!has(key)) in_.corrupt("key " + std::string(1, key) + " is missing");
+      if (!has(key)) throw in_.error("key " + std::string(1, key) + " is missing");
   }
 
  private:
   CborReader& in_;
-  std::string_view known_;
+  Letters known_;
   std::int64_t left_;
-  unsigned seen_ = 0;
+  std::uint32_t seen_ = 0;
 };
 
 }  // namespace gbcompress

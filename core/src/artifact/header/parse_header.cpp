@@ -2,7 +2,8 @@
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <unordered_set>
+#include <string_view>
+#include <unordered_map>
 
 #include "artifact/header/cbor_reader.h"
 #include "artifact/header/header.h"
@@ -58,6 +59,8 @@ class HeaderParser {
           break;
         case 'p':
           header_.part = static_cast<FilePart>(read_choice(in_, 2) + 1);
+          if (header_.part == FilePart::kRest)
+            optional_parts::need(optional_parts::kDeltas, "an exact part");
           break;
         case 's':
           header_.settings = in_.text();
@@ -72,6 +75,7 @@ class HeaderParser {
           parse_stripes();
           break;
         default:
+          optional_parts::need(optional_parts::kSmall, "the profile small");
           if (!keys.has('w')) in_.corrupt("it has sections beside stripes, and no stripes");
           parse_small_sections();
       }
@@ -101,6 +105,7 @@ class HeaderParser {
   }
 
   void parse_bases() {
+    optional_parts::need(optional_parts::kDeltas, "a base");
     const std::int64_t n = in_.array();
     if (n < 1 || n > static_cast<std::int64_t>(kMostBases))
       in_.corrupt("it has no bases, or too many");
@@ -126,6 +131,7 @@ class HeaderParser {
   }
 
   void add_usual_tensors() {
+    optional_parts::need(optional_parts::kArchitectures, "an architecture");
     if (!layout_) in_.corrupt("it lists no tensors, and they do not follow from an architecture");
     check_count(static_cast<std::int64_t>(layout_->size()));
     for (const LayoutEntry& known : *layout_) add_short(known.buffer ? 2 + known.initial : 0);
@@ -135,7 +141,7 @@ class HeaderParser {
     const std::int64_t n = in_.array();
     check_count(n);
     for (std::int64_t i = 0; i < n; ++i) {
-      if (in_.at_unsigned())
+      if (optional_parts::kArchitectures && in_.at_unsigned())
         add_short(read_choice(in_, kShortFloats + 1));
       else
         add(read_tensor_fields(in_));
@@ -169,11 +175,12 @@ class HeaderParser {
     return (*layout_)[i];
   }
 
-  void add(TensorFields entry) {
+  void add(TensorFields&& entry) {
     ArtifactTensor tensor;
     tensor.name = std::move(entry.name);
     if (entry.shape) tensor.shape = std::move(*entry.shape);
     if (tensor.name.empty()) {
+      optional_parts::need(optional_parts::kArchitectures, "an architecture");
       const LayoutEntry& known = next_known();
       ++unnamed_;
       tensor.name = known.name;
@@ -187,18 +194,18 @@ class HeaderParser {
     else if (entry.value)
       tensor.kind = TensorKind::kConstant;
     else if (entry.form)
-      tensor.kind = entry.spec ? TensorKind::kPredicted : TensorKind::kQuantized;
-    else if (entry.source)
+      tensor.kind = entry.has_spec() ? TensorKind::kPredicted : TensorKind::kQuantized;
+    else if (optional_parts::kBlocks && entry.source)
       tensor.kind = TensorKind::kBlocks;
-    else if (entry.change)
+    else if (optional_parts::kDeltas && entry.change)
       tensor.kind = TensorKind::kChange;
-    else if (entry.base > 0)
+    else if (optional_parts::kDeltas && entry.base > 0)
       tensor.kind = TensorKind::kBase;
-    else if (entry.pieces)
+    else if (optional_parts::kPieces && entry.pieces)
       tensor.kind = TensorKind::kPieces;
     else
-      tensor.kind = entry.spec ? TensorKind::kGenerated : TensorKind::kExact;
-    if (entry.base > 0) tensor.base = entry.base - 1;
+      tensor.kind = entry.has_spec() ? TensorKind::kGenerated : TensorKind::kExact;
+    if (optional_parts::kDeltas && entry.base > 0) tensor.base = entry.base - 1;
     if (tensor.kind != TensorKind::kTied) finish_tensor(tensor, entry);
     header_.tensors.push_back(std::move(tensor));
     header_.sections.push_back(entry.section);
@@ -210,13 +217,16 @@ class HeaderParser {
     SectionEntry& section = entry.section;
     const std::int64_t bytes = tensor_bytes(tensor.shape, tensor.dtype);
     within(bytes, "one tensor");
-    if (tensor.kind == TensorKind::kBase) return;
-    if (tensor.kind == TensorKind::kChange) return finish_change(tensor, section);
-    if (tensor.kind == TensorKind::kPieces) return finish_pieces(tensor, entry);
-    if (tensor.kind == TensorKind::kBlocks) return finish_blocks(tensor, entry);
+    if (optional_parts::kDeltas && tensor.kind == TensorKind::kBase) return;
+    if (optional_parts::kDeltas && tensor.kind == TensorKind::kChange)
+      return finish_change(tensor, section);
+    if (optional_parts::kPieces && tensor.kind == TensorKind::kPieces)
+      return finish_pieces(tensor, entry);
+    if (optional_parts::kBlocks && tensor.kind == TensorKind::kBlocks)
+      return finish_blocks(tensor, entry);
     if (tensor.kind == TensorKind::kExact) section.raw = bytes;
     if (tensor.kind == TensorKind::kConstant) set_element(tensor, *entry.value);
-    if (entry.spec) finish_spec(tensor, entry);
+    if (entry.has_spec()) finish_spec(tensor, entry);
     if (has_values(tensor)) finish_values(tensor, entry);
     if (has_values(tensor) || has_coded_theta(tensor)) {
       fits_small_ = fits_small_ && fits_small(integer_grids(tensor));
@@ -226,7 +236,7 @@ class HeaderParser {
       return;
     }
     check_packing(in_, tensor, section);
-    if (section.packing == Packing::kBlocks) check_blocks(tensor, bytes);
+    if (optional_parts::kBlocks && section.packing == Packing::kBlocks) check_blocks(tensor, bytes);
     tensor.stored_bytes = section.stored;
   }
 
@@ -293,7 +303,7 @@ class HeaderParser {
                                           " are unknown; upgrade gbcompress to read this file");
     const bool stepless = form == 0 || form >= kWide;
     if (!is_codable(tensor.dtype) ||
-        (whole && (entry.spec || !stepless || entry.mantissa_bits > 0)) ||
+        (whole && (entry.has_spec() || !stepless || entry.mantissa_bits > 0)) ||
         (form == kNibbles && (entry.grid || !has_nibbles(tensor.dtype))))
       in_.corrupt("this element type cannot be coded so");
     tensor.mantissa_bits = entry.mantissa_bits;
@@ -308,8 +318,9 @@ class HeaderParser {
     if (entry.axis >= 0 && (whole || !has_transform(tensor.shape, entry.axis)))
       in_.corrupt("a tensor has no such axis");
     tensor.axis = entry.axis;
-    if (entry.base && whole) in_.corrupt("an integer tensor is stored as a change of a base");
-    tensor.on_base = entry.base > 0;
+    if (optional_parts::kDeltas && entry.base && whole)
+      in_.corrupt("an integer tensor is stored as a change of a base");
+    tensor.on_base = optional_parts::kDeltas && entry.base > 0;
     if (entry.grid) {
       if (entry.grid->size() != 3) in_.corrupt("a grid needs three values");
       tensor.grid.rows = (*entry.grid)[0];
@@ -317,8 +328,9 @@ class HeaderParser {
       tensor.grid.stride = (*entry.grid)[2];
       if (!is_grid(tensor.grid, elements)) in_.corrupt("a grid does not fit its tensor");
     }
-    if (entry.levels) tensor.levels = level_form(*entry.levels, tensor.dtype);
-    if (entry.levels && !fits_levels(tensor.levels, tensor.grid, tensor.dtype))
+    if (!optional_parts::kLevels || !entry.levels) return;
+    tensor.levels = level_form(*entry.levels, tensor.dtype);
+    if (!fits_levels(tensor.levels, tensor.grid, tensor.dtype))
       in_.corrupt("levels do not fit their tensor");
   }
 
@@ -372,6 +384,8 @@ class HeaderParser {
   }
 
   void check_base() {
+    if (!optional_parts::kDeltas && !optional_parts::kPieces && !optional_parts::kBlocks)
+      return;  // nothing refers to one
     const bool rest = header_.part == FilePart::kRest;
     if (header_.part != FilePart::kAll && !header_.bases.empty())
       in_.corrupt("a part of a file with layers names a base");
@@ -409,12 +423,12 @@ class HeaderParser {
   }
 
   void check_names() {
-    std::unordered_set<std::string_view> names;
+    std::unordered_map<std::string_view, std::size_t> places;
     for (const ArtifactTensor& tensor : header_.tensors) {
       if (!is_tensor_name(tensor.name))
-        in_.corrupt(printable(tensor.name.substr(0, 512)) + " cannot be a tensor's name");
-      if (!names.insert(tensor.name).second)
-        in_.corrupt("two tensors are named " + printable(tensor.name));
+        throw in_.error(printable(tensor.name.substr(0, 512)) + " cannot be a tensor's name");
+      if (!places.emplace(tensor.name, places.size()).second)
+        throw in_.error("two tensors are named " + printable(tensor.name));
     }
   }
 
@@ -423,7 +437,10 @@ class HeaderParser {
       header_.output_bytes = checked_add(
           header_.output_bytes, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
     within(header_.output_bytes, "tensors");
-    if (header_.profile == CodecProfile::kSmall) check_small(integers_, fits_small_);
+    if (coded_ > 0 && header_.profile == CodecProfile::kSmall) {
+      optional_parts::need(optional_parts::kSmall, "the profile small");
+      check_small(integers_, fits_small_);
+    }
     within(checked_mul(integers_, 4, "the coded integers"), "coded integers");
   }
 

@@ -13,8 +13,8 @@ std::int64_t read_size(CborReader& in) {
 std::vector<std::int64_t> read_sizes(CborReader& in, std::int64_t most) {
   const std::int64_t n = in.array();
   if (n > most)
-    in.corrupt(std::to_string(n) + " numbers where at most " + std::to_string(most) +
-               " are allowed");
+    throw in.error(std::to_string(n) + " numbers where at most " + std::to_string(most) +
+                   " are allowed");
   std::vector<std::int64_t> result(static_cast<std::size_t>(n));
   for (auto& value : result) value = read_size(in);
   return result;

@@ -51,7 +51,7 @@ bool read_block_field(CborReader& in, char key, TensorFields& fields) {
 }
 
 void read_field(CborReader& in, char key, TensorFields& fields) {
-  if (read_block_field(in, key, fields)) return;
+  if (optional_parts::kBlocks && read_block_field(in, key, fields)) return;
   switch (key) {
     case 'n':
       fields.name = in.text();
@@ -75,6 +75,7 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
       fields.spec = read_spec(in);
       break;
     case 'c':
+      optional_parts::need(optional_parts::kGnets, "g-nets");
       fields.coding = static_cast<Coding>(read_choice(in, 4));
       break;
     case 'k':
@@ -88,9 +89,11 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
       fields.axis = read_choice(in, 8);
       break;
     case 'b':
+      optional_parts::need(optional_parts::kDeltas, "tensors of a base");
       fields.base = read_base(in);
       break;
     case 'e':
+      optional_parts::need(optional_parts::kDeltas, "changes since a base");
       fields.change = true;
       fields.section = packed(in, Packing::kRaw);
       break;
@@ -101,6 +104,7 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
       fields.grid = read_sizes(in, 3);
       break;
     case 'l':
+      optional_parts::need(optional_parts::kLevels, "levels");
       fields.levels = read_sizes(in, 3);
       break;
     case 'v':

@@ -36,6 +36,8 @@ struct TensorFields {
   std::string source_name;
   std::size_t tied = kNotTied;
   SectionEntry section;
+
+  bool has_spec() const { return optional_parts::kGnets && spec; }
 };
 
 /// Checks which keys go together; what they say of the tensor is for the caller to check.

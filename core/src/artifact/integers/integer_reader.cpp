@@ -1,4 +1,5 @@
 #include "artifact/integers/integers.h"
+#include "base/optional_parts.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -48,7 +49,8 @@ ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_lanes(const Art
 ArtifactReader::Integers::Numbers ArtifactReader::Integers::get(
     const std::vector<ArtifactTensor>& tensors, std::size_t index) {
   try {
-    if (in_stripes(tensors[index])) return from_lanes(tensors[index], index);
+    if (!optional_parts::kSmall || in_stripes(tensors[index]))
+      return from_lanes(tensors[index], index);
     if (profile_ != CodecProfile::kSmall) return from_section(tensors[index], index);
     const std::lock_guard lock(mutex_);
     return from_stream(tensors, index);

@@ -20,13 +20,6 @@ void put(const Values& values, std::byte* bytes, F&& to) {
   }
 }
 
-template <typename T, typename Values, typename F>
-std::vector<std::byte> convert(const Values& values, F&& to) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  put<T>(values, bytes.data(), to);
-  return bytes;
-}
-
 template <typename T, typename F>
 void read(std::span<const std::byte> bytes, std::span<float> floats, F&& from) {
   for (std::size_t n = 0; n < floats.size(); ++n) {
@@ -47,15 +40,32 @@ std::vector<std::byte> from_nibbles(const CodedValues& values) {
   return bytes;
 }
 
+/// @tparam T  of as many bytes as the type, whose sign makes no difference
 template <typename T>
-std::vector<std::byte> whole(const CodedValues& values, DType dtype) {
+std::vector<std::byte> whole_as(const CodedValues& values, DType dtype) {
   const auto [least, largest] = whole_range(dtype);
-  return convert<T>(values.integers, [&, least = least, largest = largest](std::int32_t integer) {
-    const std::int64_t number = std::int64_t{integer} + values.step;
-    if (number < least || number > largest)
-      throw Error(Errc::kCorrupt, "a tensor has a value that its type cannot hold");
-    return static_cast<T>(number);
-  });
+  std::vector<std::byte> bytes(values.integers.size() * sizeof(T));
+  put<T>(values.integers, bytes.data(),
+         [&, least = least, largest = largest](std::int32_t integer) {
+           const std::int64_t number = std::int64_t{integer} + values.step;
+           if (number < least || number > largest)
+             throw Error(Errc::kCorrupt, "a tensor has a value that its type cannot hold");
+           return static_cast<T>(number);
+         });
+  return bytes;
+}
+
+std::vector<std::byte> whole(const CodedValues& values, DType dtype) {
+  switch (dtype_bits(dtype)) {
+    case 8:
+      return whole_as<std::uint8_t>(values, dtype);
+    case 16:
+      return whole_as<std::uint16_t>(values, dtype);
+    case 32:
+      return whole_as<std::uint32_t>(values, dtype);
+    default:
+      return whole_as<std::uint64_t>(values, dtype);
+  }
 }
 
 }  // namespace
@@ -123,27 +133,7 @@ bool is_codable(DType dtype) noexcept { return is_real(dtype) || dtype <= DType:
 std::vector<std::byte> coded_elements(const CodedValues& values, DType dtype) {
   if (values.nibbles) return from_nibbles(values);
   if (values.levels.used() && values.levels.dtype == dtype) return level_elements(values);
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return whole<std::uint8_t>(values, dtype);
-    case DType::kI8:
-      return whole<std::int8_t>(values, dtype);
-    case DType::kU16:
-      return whole<std::uint16_t>(values, dtype);
-    case DType::kI16:
-      return whole<std::int16_t>(values, dtype);
-    case DType::kU32:
-      return whole<std::uint32_t>(values, dtype);
-    case DType::kI32:
-      return whole<std::int32_t>(values, dtype);
-    case DType::kU64:
-      return whole<std::uint64_t>(values, dtype);
-    case DType::kI64:
-      return whole<std::int64_t>(values, dtype);
-    default:
-      return elements_of(coded_floats(values), dtype);
-  }
+  return is_real(dtype) ? elements_of(coded_floats(values), dtype) : whole(values, dtype);
 }
 
 }  // namespace gbcompress

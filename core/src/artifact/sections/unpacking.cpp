@@ -2,6 +2,7 @@
 
 #include "artifact/sections/packing.h"
 #include "artifact/sections/planes.h"
+#include "base/optional_parts.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -34,9 +35,11 @@ Bytes unpack(std::span<const std::byte> stored, Packing packing, std::int64_t ra
   // No block of zstd grows by more than this: a lie about the size ends here, whatever the limits.
   if (raw_bytes / 32'768 > static_cast<std::int64_t>(stored.size()))
     throw corrupt("it cannot be that large");
-  if (packing == Packing::kPlanes)
+  if (packing == Packing::kPlanes) {
+    optional_parts::need(optional_parts::kPlanes, "planes of floats");
     return unpack_planes(stored, static_cast<std::size_t>(raw_bytes),
                          static_cast<std::size_t>(element_bytes), label);
+  }
   // One frame, of the size that was checked, and nothing behind it.
   if (ZSTD_getFrameContentSize(stored.data(), stored.size()) !=
       static_cast<unsigned long long>(raw_bytes))
