@@ -72,7 +72,7 @@ void bind_state(nb::class_<CodedGnets>& bound) {
           nb::arg("steps"), nb::arg("output_scale"));
 }
 
-void bind_rate(nb::module_& module) {
+void bind_rate_schedule(nb::module_& module) {
   nb::class_<RateSchedule>(module, "RateSchedule")
       .def_static("make", &schedule_of, nb::arg("rate_weight"), nb::arg("predictions"),
                   nb::arg("steps"), nb::arg("max_bytes").none())
@@ -90,7 +90,7 @@ void bind_rate(nb::module_& module) {
 }  // namespace
 
 void bind_coded_gnets(nb::module_& module) {
-  bind_rate(module);
+  bind_rate_schedule(module);
   nb::class_<CodedGnets> bound(module, "CodedGnets");
   bound
       .def(
