@@ -33,8 +33,7 @@ class ArtifactWriter {
 
   /// @param theta  [tiles, gnet_parameters(spec)]
   /// @throws Error(kUsage) for a name that is taken or not allowed, a dtype that g-nets cannot be,
-  ///         a specification without type_id; Error(kNonFinite) naming the tensor; and as
-  ///         validate()
+  ///         no type_id in the specification; Error(kNonFinite) naming the tensor; as validate()
   void add_generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                      const GNetSpec& spec, Coding coding, std::span<const float> theta);
   /// @param block_type  ggml's number of the quantized type whose blocks the bytes are; 0: none

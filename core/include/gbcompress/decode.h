@@ -53,9 +53,8 @@ struct DecodeOptions {
 /// is needed. True for tensors without a specification.
 bool is_placed(const ArtifactTensor& tensor) noexcept;
 /// @return an empty builder
-/// @throws Error(kUnsupported) naming a layer type that does more than place its tiles; of one that
-///         does not, the revision does not matter here (docs/reference/artifact-gnets.md,
-///         "Specifications")
+/// @throws Error(kUnsupported) naming a layer type that does more than place its tiles; of others
+///         the revision does not matter (docs/reference/artifact-gnets.md, "Specifications")
 TileBuilder place_only(const ArtifactTensor& tensor);
 
 /// A tensor of any element type, however it was stored.

@@ -50,6 +50,10 @@ bool read_block_field(CborReader& in, char key, TensorFields& fields) {
   }
 }
 
+Packing packing_of(char key) {
+  return key == 'z' ? Packing::kZstd : key == 'y' ? Packing::kShuffledZstd : Packing::kPlanes;
+}
+
 void read_field(CborReader& in, char key, TensorFields& fields) {
   if (optional_parts::kBlocks && read_block_field(in, key, fields)) return;
   switch (key) {
@@ -63,13 +67,9 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
       fields.shape = read_sizes(in, 8);
       break;
     case 'z':
-      fields.section = packed(in, Packing::kZstd);
-      break;
     case 'y':
-      fields.section = packed(in, Packing::kShuffledZstd);
-      break;
     case 'f':
-      fields.section = packed(in, Packing::kPlanes);
+      fields.section = packed(in, packing_of(key));
       break;
     case 'g':
       fields.spec = read_spec(in);
