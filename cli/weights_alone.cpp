@@ -84,8 +84,8 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
 }
 
 /// Compares the size of a file of exact values with the target.
-void check_exact_size(WeightsReport& report, const WeightsOptions& options, const Settings& settings,
-                 const TensorBundle& tensors) {
+void check_exact_size(WeightsReport& report, const WeightsOptions& options,
+                      const Settings& settings, const TensorBundle& tensors) {
   if (options.max_bytes || options.max_error) return;
   const auto most = asked_bytes(settings, tensors);
   if (!most || report.output_bytes <= *most) return;

@@ -376,8 +376,7 @@ int inspect_one(const Arguments& arguments) {
       throw Error(Errc::kUsage,
                   "--report contradicts --plan: a report shows the contents of a file");
     if (arguments.has("against"))
-      throw Error(Errc::kUsage,
-                  "--against contradicts --plan: it compares the contents of a .gbz");
+      throw Error(Errc::kUsage, "--against contradicts --plan: it compares the contents of a .gbz");
     note_idle_force(arguments, idle);
     note_idle_parts(arguments, {file}, idle);
     say_notes(arguments, idle);

@@ -1,6 +1,6 @@
 #pragma once
-/// A run that trains at one lambda after another, as RateSearch sees it. No LibTorch, so that a test
-/// can stand in for it.
+/// A run that trains at one lambda after another, as RateSearch sees it. No LibTorch, so that a
+/// test can stand in for it.
 
 #include <chrono>
 #include <cstddef>

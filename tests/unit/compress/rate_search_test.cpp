@@ -110,7 +110,7 @@ TEST(RateSearch, AResumedSearchGoesTheSameWay) {
   EXPECT_EQ(code_of([&] { RateSearch(first, request).result(); }), Errc::kInterrupted);
   FakeRun rest;
   rest.earlier = LambdaRun::Resumed{lambda_search_state_of(to_cbor(first.saved.back())),
-                                      std::vector<std::byte>(first.best_bytes), first.saved_base};
+                                    std::vector<std::byte>(first.best_bytes), first.saved_base};
   rest.offset = 1;
   if (first.saved_base) rest.restore(first.saved_base);
   const RateSearchResult found = RateSearch(rest, request).result();

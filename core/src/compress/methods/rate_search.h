@@ -64,7 +64,7 @@ class RateSearch {
   const RateSearchRequest request_;
   std::vector<LambdaPoint> points_;  ///< of all attempts, the baseline run first
   Candidate best_;
-  LambdaRun::State base_;  ///< what the next attempt continues
+  LambdaRun::State base_;    ///< what the next attempt continues
   double base_lambda_ = 0;   ///< 0: that is the beginning
 };
 
