@@ -51,7 +51,7 @@ void write_files(const std::string& name, const fs::path& folder) {
   for (const TemplateFile& file : kFiles) {
     const std::string text =
         filled(filled(std::string(file.text), "@NAME@", name), "@CAMEL@", camel(name));
-    AtomicFile out(folder / (file.name == "plugin.cpp" ? name + ".cpp" : std::string(file.name)),
+    AtomicFile out(folder / (file.name == "plugin.cpp.in" ? name + ".cpp" : std::string(file.name)),
                    false);
     out.write(std::as_bytes(std::span(text)));
     out.commit();

@@ -33,11 +33,10 @@ TEST(PluginTemplate, IsFilledIn) {
   const fs::path source = fs::path(GBC_SOURCE_DIR) / "sdk" / "template";
   for (const std::string& name : names) {
     const std::string text = get_file(folder.path() / "new" / name);
-    EXPECT_EQ(text.find("@NAME@"), std::string::npos) << name;
-    EXPECT_EQ(text.find("@CAMEL@"), std::string::npos) << name;
+    EXPECT_EQ(text.find('@'), std::string::npos) << name;  // however a placeholder is written
     EXPECT_NE(text.find("row_wise2"), std::string::npos) << name;
     // Nothing but the two placeholders differs from the template.
-    std::string wanted = get_file(source / (name == "row_wise2.cpp" ? "plugin.cpp" : name));
+    std::string wanted = get_file(source / (name == "row_wise2.cpp" ? "plugin.cpp.in" : name));
     for (const auto& [from, to] :
          {std::pair<std::string, std::string>{"@NAME@", "row_wise2"}, {"@CAMEL@", "RowWise2"}})
       for (std::size_t at; (at = wanted.find(from)) != std::string::npos;)
