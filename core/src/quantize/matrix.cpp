@@ -382,19 +382,17 @@ MatrixFacts matrix_facts(const IntegerGrid& grid, std::vector<RowSize> sizes, bo
   MatrixFacts facts{.numbers = grid.size(), .sizes = std::move(sizes)};
   const std::size_t of_slice = facts.sizes.size() / static_cast<std::size_t>(slices);
   std::vector<double> sums(static_cast<std::size_t>(slices));  // of the rows' mean squares
-  double all = 0;
   for (std::size_t row = 0; row < facts.sizes.size(); ++row) {
     const RowSize& size = facts.sizes[row];
     facts.squares += size.squares;
     facts.largest = std::max(facts.largest, size.largest);
     if (size.rms > 0 && (facts.least == 0 || size.rms < facts.least)) facts.least = size.rms;
     sums[row / of_slice] += size.rms * size.rms;
-    all += size.rms * size.rms;
     if (size.largest > 0 && finest_of_row(size.largest) + kFeedbackRoom >
                                 coarsest_of_row(size.rms, Quantizer::kNearest))
       facts.fits = false;
   }
-  facts.rms = std::sqrt(all / static_cast<double>(grid.rows));
+  facts.rms = rms_of(facts.sizes);
   if (!rows_apart || grid.cols < kRowNumbers || grid.rows < 2) return facts;
   const std::vector<double> scales = centered_octaves(row_scales, grid.rows);
   bool same = true;

@@ -102,6 +102,12 @@ std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const floa
   return sizes;
 }
 
+double rms_of(std::span<const RowSize> rows) {
+  double sum = 0;
+  for (const RowSize& row : rows) sum += row.rms * row.rms;
+  return std::sqrt(sum / static_cast<double>(rows.size()));
+}
+
 std::vector<RowSize> sizes_of_cosines(std::vector<RowSize> sizes, const IntegerGrid& grid,
                                       std::span<const float> cosines, bool across) {
   double least = 0;  // of rows that are not 0

@@ -23,6 +23,8 @@ struct RowSize {
 RowSize size_of_row(std::span<const float> row);
 /// @param values  [grid.rows, grid.cols]
 std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const float> values);
+/// Root mean square of all rows together, without their outliers.
+double rms_of(std::span<const RowSize> rows);
 /// Of rows of cosines: what a row may lose is a share of the values that it becomes, and few
 /// cosines are most of a row without being outliers.
 /// @param sizes    of the rows of values

@@ -160,18 +160,15 @@ bool lies_across(int axis, const TensorAllocation& tensor) {
 bool set_facts(TensorAllocation& tensor, const std::vector<float>& values,
                const std::vector<float>& numbers, bool rows_apart, const TensorHint& hint,
                std::optional<double> max_error) {
-  const auto facts = [&](std::vector<RowSize> sizes) {
-    return matrix_facts(tensor.grid, std::move(sizes), rows_apart, hint.row_scales, tensor.slices);
-  };
-  tensor.facts = facts(sizes_of_rows(tensor.grid, values));
-  if (tensor.axis >= 0) {
-    const bool across = lies_across(tensor.axis, tensor);
-    const double rms = tensor.facts.rms;
-    tensor.facts = facts(sizes_of_cosines(tensor.facts.sizes, tensor.grid, numbers, across));
-    tensor.facts.rms = rms;
-  } else if (tensor.base) {
-    tensor.facts = facts(sizes_of_rows(tensor.grid, numbers));
-  }
+  const bool cosines = tensor.axis >= 0;
+  std::vector<RowSize> sizes = sizes_of_rows(tensor.grid, cosines ? values : numbers);
+  const double rms = rms_of(sizes);
+  if (cosines)
+    sizes =
+        sizes_of_cosines(std::move(sizes), tensor.grid, numbers, lies_across(tensor.axis, tensor));
+  tensor.facts =
+      matrix_facts(tensor.grid, std::move(sizes), rows_apart, hint.row_scales, tensor.slices);
+  tensor.facts.rms = rms;
   if (!tensor.base && !tensor.facts.fits) return false;
   if (max_error && finest_error(tensor, numbers) > *max_error) return false;
   // What a row of a change loses is little of the row.
