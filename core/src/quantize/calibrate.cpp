@@ -21,7 +21,7 @@ constexpr std::size_t kKept = 3;
 constexpr int kRefits = 3, kRefittedBits = 9;
 /// Candidates that are made whatever the time is: without statistics, and the recommended one.
 constexpr std::size_t kAlways = 2;
-/// Weights up to which others are made without a time limit.
+/// Without a time limit others are made until so many weights were, in all of them.
 constexpr std::int64_t kManyWeights = 100'000'000;
 /// Multiply-adds up to which matrices are fitted layer by layer: their systems are as large as
 /// their inputs are wide, and each size takes some walks.
@@ -138,7 +138,8 @@ CalibratedFile Calibration::Impl::best(std::int64_t bytes) {
   };
   const auto time = [&] {
     if (tried.size() < kAlways) return true;
-    return options.time ? options.time() : tried[0].made.report.parameters <= kManyWeights;
+    const auto made = static_cast<std::int64_t>(tried.size()) * tried[0].made.report.parameters;
+    return options.time ? options.time() : made <= kManyWeights;
   };
   for (const CandidateUse& candidate : first ? candidate_uses(statistics) : candidates) {
     if (!time()) break;

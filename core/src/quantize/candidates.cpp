@@ -41,6 +41,12 @@ std::set<std::string, std::less<>> where_it_does_not_pay(const Statistics& stati
   return names;
 }
 
+/// Whether some rows are more important than others.
+bool rows_differ(const TensorStatistics& of) {
+  return std::ranges::adjacent_find(of.row_importance, std::ranges::not_equal_to{}) !=
+         of.row_importance.end();
+}
+
 template <typename Has>
 std::size_t count(const Statistics& statistics, const Has& has) {
   return static_cast<std::size_t>(std::ranges::count_if(
@@ -68,7 +74,7 @@ std::vector<CandidateUse> candidate_uses(const Statistics& statistics) {
   const StatisticsUse tensors{.two_sided = two_sided, .row_power = 0};
   if (two_sided) add(both + steps, {});
   if (moments > 0) add(one + steps, columns);
-  if (importance && moments > 0)
+  if (moments > 0 && count(statistics, rows_differ) > 0)
     add((two_sided ? both : one) + ", steps of tensors by importance", tensors);
   if (moments > 0) {
     StatisticsUse partly = columns;

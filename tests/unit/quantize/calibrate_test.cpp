@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "quantize/candidates.h"
@@ -116,6 +117,14 @@ TEST(Calibration, ManyWeightsNeedTimeForMore) {
   EXPECT_EQ(layer.calibration(std::move(limited)).best(kBytes).candidates.size(), 4u);
 }
 
+TEST(Calibration, CandidatesShareTheWeightsThatAreMade) {
+  Layer layer;
+  const std::vector<std::uint8_t> zeros(30'000'000);
+  layer.made.add("z", DType::kU8, {static_cast<std::int64_t>(zeros.size())}, zeros);
+  layer.made.sorted();
+  EXPECT_EQ(layer.calibration().best(kBytes).candidates.size(), 4u);
+}
+
 TEST(Calibration, FurtherSizesTryWhatWasBest) {
   Layer layer;
   Calibration calibration = layer.calibration();
@@ -174,7 +183,11 @@ TEST(Candidates, FollowFromWhatTheStatisticsHold) {
   both.tensors.at("l.weight").output_moment.assign(static_cast<std::size_t>(kRows * kRows), 0);
   EXPECT_EQ(names(both)[1], "two-sided error feedback, steps by importance");
   EXPECT_EQ(names(layer.statistics)[1], "error feedback, steps by importance");
-  EXPECT_EQ(names(layer.statistics)[2], "error feedback, steps of tensors by importance");
+  const std::string tensors = "error feedback, steps of tensors by importance";
+  EXPECT_EQ(std::ranges::count(names(layer.statistics), tensors), 0);  // all rows have the same
+  Statistics rows = layer.statistics;
+  rows.tensors.at("l.weight").row_importance[3] = 2;
+  EXPECT_EQ(names(rows)[2], tensors);
   Statistics moments = layer.statistics;
   moments.tensors.at("l.weight").row_importance.clear();
   for (const std::string& name : names(moments))
