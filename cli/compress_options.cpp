@@ -53,7 +53,7 @@ void make_lossless(const Arguments& arguments, Settings& settings) {
       contradicts(std::string("--") + option, "trains nothing");
   if (settings.given_in_call("train.loss")) contradicts("--set train.loss", "trains nothing");
   for (const LayerRule& rule : settings.compress.bottleneck.layers)
-    if ((rule.mode && *rule.mode != WeightMode::kExact) || rule.prior == true)
+    if (rule.mode && *rule.mode != WeightMode::kExact)
       contradicts("the [[layer]] rule for " + printable(rule.match), "stores every value exactly");
   if (!arguments.has("mode")) settings.apply("weights.mode", "exact", "--lossless");
   settings.compress.train.loss = Loss::kWeights;

@@ -74,11 +74,14 @@ std::vector<std::string> sweep_notes(const Arguments& arguments, const Settings&
   const std::string unread =
       unused_settings(settings,
                       {"gnet.", "optim.", "train.", "rate.", "quant.", "strategy.", "data.",
-                       "ranks.", "artifact.", "layer.", "weights.prior"},
+                       "ranks.", "artifact.", "layer."},
                       "sweep, which sets targets and modes itself and writes no checkpoints");
   if (!unread.empty()) notes.push_back(unread);
   Settings with_gnets = settings;
-  with_gnets.compress.bottleneck.gnet_prior = true;
+  LayerRule generated;
+  generated.match = "*";
+  generated.mode = WeightMode::kGenerated;
+  with_gnets.compress.bottleneck.layers.push_back(generated);
   const std::string idle = unused_settings(with_gnets, use_of(arguments));
   if (!idle.empty()) notes.push_back(idle);
   note_idle_parts(arguments, {arguments.words().begin(), arguments.words().end()}, notes);
@@ -181,7 +184,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   else
     print_report(report, sweep_options.folder.string());
   for (const SweepPoint& p : report.points)
-    if (!p.target_met && (p.method == kQuantizedMethod || p.method == kPriorMethod)) {
+    if (!p.target_met && p.method == kQuantizedMethod) {
       say("at least one target size was not reached: " + p.setting + " has " +
           with_commas(p.bytes) + " bytes");
       return kTargetMissed;

@@ -57,17 +57,6 @@ class Sweeps(harness.CliTest):
         self.assertEqual([point["target_met"] for point in self.points()[:2]], [True] * 2)
         self.assertLessEqual(self.points()[1]["bytes"], os.stat(self.path("model.safetensors")).st_size / 8)
 
-    def test_g_nets_as_priors_stand_beside_the_codec_without(self):
-        self.model()
-        one = (*QUICK, "--lambdas", "0.1", "--data", "digits")
-        self.succeed(*self.sweep(*one, "--set", "weights.prior=gnet"))
-        points = {point["method"]: point for point in self.points()}
-        self.assertEqual(len(points), 5)
-        kinds = {name: {t["kind"] for t in self.succeed("inspect", self.path("curve/" + points[name]["file"]), "--json").json["tensors"]}
-                 for name in ("quantized", "quantized, g-net priors")}
-        self.assertIn("predicted", kinds["quantized, g-net priors"])
-        self.assertEqual(kinds["quantized"], {"quantized"})
-
     def end(self, sent, after):
         """Ends a sweep once `after` points were told; gives the files' times."""
         child = subprocess.Popen([harness.EXECUTABLE, *self.sweep("--data", "digits", *FAST)], cwd=self.folder,

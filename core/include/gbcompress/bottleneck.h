@@ -57,7 +57,7 @@ struct SaveOptions {
   bool overwrite = false;
 };
 
-/// A parameter that g-nets make, or are the prior of.
+/// A parameter that g-nets make.
 struct GeneratedLayer {
   std::string name;
   std::string type_id;
@@ -66,7 +66,6 @@ struct GeneratedLayer {
   at::Tensor grad;      ///< the same view of the gradient
   at::Tensor weights;   ///< the live parameter
   at::Tensor original;  ///< its values when the bottleneck was made
-  bool prior = false;   ///< the file has integers beside the g-nets, for what they leave
   /// Ranks that compute and step its g-nets, ascending: {0} in one process, several where its tiles
   /// are shared out, all of them where it is replicated.
   std::vector<int> ranks = {0};
@@ -149,8 +148,8 @@ class GenomicBottleneck {
   /// everything else that the next step depends on stay as they are. [collective]
   /// @param ranks  by parameter's name; g-nets of others go to rank 0
   /// @return the parameters that one rank now makes. Empty with one process and where g-nets were
-  ///         set to be replicated; without those that every rank needs: integers,
-  ///         parameters of coded g-nets and of those that are priors
+  ///         set to be replicated; without those that every rank needs: integers and
+  ///         parameters of coded g-nets
   /// @throws Error(kUsage) for a rank that is none
   std::vector<std::string> place_with_layers(const std::map<std::string, int>& ranks);
   /// Whether stochastic g-nets draw their weights, as torch.nn.Module.train(); at first they do.

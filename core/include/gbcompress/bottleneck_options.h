@@ -44,7 +44,6 @@ struct LayerRule {
   /// Of quantized matrices without training: their own size, bits per weight, or largest relative
   /// squared error, whatever the target of the file is. Without a mode they set kQuantized.
   std::optional<double> bits, max_error;
-  std::optional<bool> prior;
   std::optional<std::int64_t> tile_weights;
   std::optional<double> ratio;
   std::optional<std::vector<std::int64_t>> hidden;
@@ -82,12 +81,8 @@ struct BottleneckOptions {
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   WeightMode mode = WeightMode::kGenerated;
   /// How g-nets are stored. With kCoded they are integers times trained step sizes, and every rank
-  /// computes all of them; the same holds, whatever the value, if one of them is a
-  /// prior.
+  /// computes all of them.
   Coding coding = Coding::kI8;
-  /// Quantized weights that a layer type takes have a g-net as prior: it gives every weight a mean
-  /// and, if it is stochastic, a deviation for the coder; the integers hold the difference.
-  bool gnet_prior = false;
   /// Rows of quantized matrices (outputs) have step sizes of their own instead of one per tensor.
   bool row_steps = false;
   /// Learning rate of the logarithms of step sizes over that of weights, above 0: an optimizer

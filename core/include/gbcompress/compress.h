@@ -37,7 +37,6 @@ CompressionReport compress(Model& model, std::int64_t input_bytes, const Data* d
 /// Methods of a curve, as tables name them.
 inline constexpr const char* kDenseMethod = "dense, trained";
 inline constexpr const char* kQuantizedMethod = "quantized";
-inline constexpr const char* kPriorMethod = "quantized, g-net priors";
 inline constexpr const char* kGNetMethod = "g-nets alone";
 inline constexpr const char* kRoundingMethod = "rounding + zstd";
 inline constexpr const char* kFactorMethod = "truncated SVD, fp16 + zstd";
@@ -83,10 +82,10 @@ struct SweepReport {
 /// on the disk.
 using SweepSink = std::function<void(const SweepPoint& point)>;
 
-/// Computes every point that `folder`/points.jsonl does not hold: the codec's without g-nets, with
-/// them as priors if options.compress has any, g-nets alone of the same sizes as the first, and the
-/// baselines. A call that was interrupted anywhere, by SIGKILL too, is resumed by calling it again,
-/// with any number of ranks. The model ends with its own values. [collective]
+/// Computes every point that `folder`/points.jsonl does not hold: quantized weights, g-nets
+/// alone of the same sizes, and the baselines. A call that was interrupted anywhere, by SIGKILL
+/// too, is resumed by calling it again, with any number of ranks. The model ends with its own
+/// values. [collective]
 /// @param input_bytes  size of the model on disk, the ratios' numerator
 /// @throws Error(kUsage) for lists that do not fit the data, and where the folder holds points of
 ///         another model, other data or other settings (named); Error(kCorrupt) for points.jsonl

@@ -89,7 +89,7 @@ void check_executable(const CompressionPlan& plan, const RequestFacts& facts);
 
 /// Whether the target is a size: `ratio`, `max_bytes` or `bits`.
 bool has_size(const Target& target) noexcept;
-/// Whether any parameter may have g-nets, as weights of its own or as a prior.
+/// Whether any parameter may have g-nets.
 bool has_gnets(const BottleneckOptions& options);
 
 }  // namespace gbcompress

@@ -69,8 +69,8 @@ void GenomicBottleneck::Impl::make_gnet_optimizer() {
 void GenomicBottleneck::Impl::find_idle(bool may_be) {
   const bool before = generated.any_idle();
   for (std::size_t l = 0; l < generated.layers.size(); ++l)
-    generated.idle[l] = may_be && !ranks.with_layers && !generated.routes[l].prior &&
-                        !generated.layers[l].weights.grad().defined();
+    generated.idle[l] =
+        may_be && !ranks.with_layers && !generated.layers[l].weights.grad().defined();
   if (integers.of_gnets && (before || generated.any_idle())) connect_gnet_latents();
 }
 
@@ -140,7 +140,7 @@ void GenomicBottleneck::backward(Gradients gradients) {
                 "finish() has chosen the stored values; call restart() to continue training");
   impl_->find_idle(gradients == Gradients::kSame);
   if (gradients == Gradients::kAlike) {
-    impl_->backward_alike();
+    impl_->backward_own_tiles();
   } else if (gradients == Gradients::kSame) {
     impl_->begin_rate();
     impl_->add_quantized_rate(/*idle_stay=*/true);
@@ -163,13 +163,6 @@ void GenomicBottleneck::Impl::backward() {
     for (at::Tensor& buffer : float_buffers()) shared.push_back(buffer);
     plain_average.emplace(*ranks.group, std::move(shared));
   }
-  const auto finish_others = [&] {
-    if (plain_average) plain_average->finish();
-    add_quantized_rate();
-  };
-  // What a prior is to learn, the rate says.
-  const bool priors = generated.has_priors();
-  if (priors) finish_others();
   for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     Bank& bank = generated.banks[b];
     std::vector<at::Tensor> alive;
@@ -184,7 +177,8 @@ void GenomicBottleneck::Impl::backward() {
     if (ranks.group) sums.push_back(ranks.group->all_reduce(bank.grad.view(-1)));
   }
   for (Pending& sum : sums) sum.wait();
-  if (!priors) finish_others();
+  if (plain_average) plain_average->finish();
+  add_quantized_rate();
   add_gnet_rate();
   for (std::size_t b = 0; b < generated.banks.size(); ++b) generated.check_finite(b);
 }

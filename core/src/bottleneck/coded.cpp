@@ -27,19 +27,6 @@ void GenomicBottleneck::Impl::make_latents() {
     integers.tensors.push_back(t);
     integers.quantized.latents.add(p.info.name, p.tensor, {}, options.row_steps);
   }
-  for (std::size_t l = 0; l < generated.routes.size(); ++l) {
-    const auto found =
-        std::find(integers.tensors.begin(), integers.tensors.end(), generated.routes[l].tensor);
-    if (found == integers.tensors.end()) continue;
-    generated.layers[l].prior = true;
-    generated.routes[l].prior = static_cast<std::size_t>(found - integers.tensors.begin());
-    const GNetSpec& spec = generated.layers[l].spec;
-    integers.quantized.latents.add_prior(
-        *generated.routes[l].prior,
-        spec.generator == Generator::kStochastic && !generated.routes[l].custom,
-        static_cast<double>(spec.output_scale));
-    integers.of_gnets = true;
-  }
   if (integers.of_gnets) make_gnet_latents();
 }
 
@@ -191,8 +178,6 @@ void GenomicBottleneck::Impl::choose_integers(double lambda) {
   IntegerEncoder thetas(CodecProfile::kSmall);
   for (std::size_t i = 0; i < integers.gnets.latents.size(); ++i)
     integers.gnets.latents.choose(i, lambda, thetas);
-  // The integers beside priors depend on the g-nets' final values.
-  if (generated.has_priors()) predict();
   // In the order of the file, so that the coder sees what it will write.
   IntegerEncoder encoder(CodecProfile::kSmall);
   for (std::size_t t = 0; t < tensors.size(); ++t) {

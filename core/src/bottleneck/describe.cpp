@@ -52,8 +52,7 @@ std::int64_t plain_parameters(const GenomicBottleneck& bottleneck) {
   std::int64_t count = 0;
   for (const NamedParameter& p : bottleneck.tensors())
     if (p.trainable && p.tied_to.empty()) count += p.info.elements();
-  for (const GeneratedLayer& layer : bottleneck.layers())
-    if (!layer.prior) count -= layer.weights.numel();
+  for (const GeneratedLayer& layer : bottleneck.layers()) count -= layer.weights.numel();
   return count;
 }
 
@@ -72,15 +71,13 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
     if (generated.routes[l].tensor != t) continue;
     const Layer& layer = generated.layers[l];
     const TileGrid grid = layer.spec.grid();
-    // The integers of what a prior leaves are as many as the weights.
-    const std::int64_t stored =
-        spec_parameters(layer.spec) + (generated.routes[l].prior ? p.info.elements() : 0);
+    const std::int64_t stored = spec_parameters(layer.spec);
     char ratio[32];
     std::snprintf(ratio, sizeof ratio, "%.2f",
                   static_cast<double>(p.info.elements()) / static_cast<double>(stored));
     return {name,
             shape,
-            layer.type_id + (generated.routes[l].prior ? " + quantized" : ""),
+            layer.type_id,
             std::to_string(grid.tiles()) + " of " + std::to_string(grid.tile_rows()) + "x" +
                 std::to_string(grid.tile_cols()),
             generator_text(layer.spec),

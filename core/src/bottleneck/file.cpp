@@ -46,8 +46,7 @@ void add_exact(ArtifactWriter& writer, const NamedParameter& entry) {
 
 /// Sections of all entries where a file has that many integers, else nothing: so that they are
 /// coded side by side, and no more integers are in memory than are being coded.
-std::vector<std::vector<std::byte>> sections_of(const Latents& latents,
-                                                const std::vector<bool>& wanted) {
+std::vector<std::vector<std::byte>> sections_of(const Latents& latents) {
   std::int64_t integers = 0;
   for (std::size_t i = 0; i < latents.size(); ++i) integers += latents.grid(i).size();
   if (integers <= kAutoSmall) return {};
@@ -55,7 +54,7 @@ std::vector<std::vector<std::byte>> sections_of(const Latents& latents,
   parallel_tasks(at::get_num_threads(), static_cast<std::int64_t>(latents.size()),
                  [&](std::int64_t i) {
                    const auto entry = static_cast<std::size_t>(i);
-                   if (wanted[entry]) sections[entry] = encode_section(latents.coded(entry));
+                   sections[entry] = encode_section(latents.coded(entry));
                  });
   return sections;
 }
@@ -84,10 +83,7 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
     layer_of[generated.routes[l].tensor] = l;
   for (std::size_t c = 0; c < integers.tensors.size(); ++c) entry_of[integers.tensors[c]] = c;
   const Latents& latents = integers.quantized.latents;
-  std::vector<bool> alone(latents.size(), true);
-  for (const Route& route : generated.routes)
-    if (route.prior) alone[*route.prior] = false;
-  std::vector<std::vector<std::byte>> sections = sections_of(latents, alone);
+  std::vector<std::vector<std::byte>> sections = sections_of(latents);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const NamedParameter& entry = tensors[t];
     const ParameterInfo& info = entry.info;
@@ -96,10 +92,7 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
     } else if (const auto found = layer_of.find(t); found != layer_of.end()) {
       const std::size_t l = found->second;
       const GNetSpec& spec = generated.layers[l].spec;
-      if (const auto& prior = generated.routes[l].prior)
-        writer.add_predicted(info.name, info.dtype, info.shape, spec, coded_theta(l),
-                             latents.coded(*prior));
-      else if (integers.of_gnets)
+      if (integers.of_gnets)
         writer.add_generated_coded(info.name, info.dtype, info.shape, spec, coded_theta(l));
       else
         writer.add_generated(info.name, info.dtype, info.shape, spec, options.coding,

@@ -77,10 +77,6 @@ void GeneratedPart::lay_out() {
   }
 }
 
-bool GeneratedPart::has_priors() const {
-  return std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.prior; });
-}
-
 bool GeneratedPart::any_idle() const {
   return std::find(idle.begin(), idle.end(), true) != idle.end();
 }
@@ -102,8 +98,7 @@ void GenomicBottleneck::Impl::draw_noise() {
                                                                  : generated.steps);
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     generated.routes[l].noise.reset();
-    if (training && !exact() && generated.layers[l].spec.generator == Generator::kStochastic &&
-        !generated.routes[l].prior)
+    if (training && !exact() && generated.layers[l].spec.generator == Generator::kStochastic)
       generated.routes[l].noise.emplace(options.seed, "weights", generated.layers[l].name, step);
   }
 }
@@ -114,15 +109,9 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
     const Layer& layer = generated.layers[l];
     const Route& route = generated.routes[l];
     const TileGrid grid = layer.spec.grid();
-    Latents::Prior* prior = route.prior ? integers.quantized.latents.prior(*route.prior) : nullptr;
-    const at::Tensor& to = route.custom              ? route.staging
-                           : prior                   ? prior->mean
-                           : route.staging.defined() ? route.staging
-                                                     : layer.weights;
-    append_tiles(
-        result, grid, to.data_ptr<float>(), route.custom, layer.spec.output_scale,
-        route.noise ? &*route.noise : nullptr,
-        prior && prior->log_deviation.defined() ? prior->log_deviation.data_ptr<float>() : nullptr);
+    const at::Tensor& to = route.staging.defined() ? route.staging : layer.weights;
+    append_tiles(result, grid, to.data_ptr<float>(), route.custom, layer.spec.output_scale,
+                 route.noise ? &*route.noise : nullptr);
   }
   return result;
 }
@@ -153,11 +142,6 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
                                       tensors[route.tensor].info.shape, generated.layers[l].name);
       route.staging = tiles;
     }
-    if (route.prior) {  // elsewhere the kernel has written the mean
-      if (route.custom)
-        integers.quantized.latents.prior(*route.prior)->mean.copy_(route.built.detach());
-      continue;
-    }
     if (route.staging.defined())
       weights.copy_(route.custom ? route.built.detach() : route.staging);
     else
@@ -174,8 +158,7 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
 }
 
 at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& weights) {
-  at::Tensor gradient =
-      route.prior ? integers.quantized.latents.prior(*route.prior)->mean_gradient : weights.grad();
+  at::Tensor gradient = weights.grad();
   if (!gradient.defined()) gradient = at::zeros(weights.sizes(), at::kFloat);
   gradient = gradient.to(at::kCPU, at::kFloat);
   if (route.custom) {
@@ -200,22 +183,10 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
     const float scale = integers.of_gnets ? layer.spec.output_scale : gradient_scale(layer.spec);
     alive.push_back(gradient_of(route, layer.weights));
     const float* data = alive.back().data_ptr<float>();
-    const float* log_deviation = nullptr;
-    const Latents::Prior* prior =
-        route.prior ? integers.quantized.latents.prior(*route.prior) : nullptr;
-    if (prior && prior->log_deviation.defined()) {
-      alive.push_back(prior->log_deviation_gradient * factor);
-      log_deviation = alive.back().data_ptr<float>();
-    }
     append_tiles(result, grid, data, route.custom, scale * factor,
-                 route.noise ? &*route.noise : nullptr, log_deviation);
+                 route.noise ? &*route.noise : nullptr);
   }
   return result;
-}
-
-void GenomicBottleneck::Impl::backward_alike() {
-  if (generated.has_priors()) integers.quantized.latents.fit_priors();
-  backward_own_tiles();
 }
 
 void GenomicBottleneck::Impl::backward_own_tiles() {

@@ -18,9 +18,6 @@ struct Route {
   std::size_t bank = 0;
   std::int64_t first = 0;  ///< its first g-net in the bank
   bool custom = false;     ///< the type's own build() stands between tiles and parameter
-  /// Index into the quantized latents of the parameter that the g-net is the prior of; nothing: it
-  /// makes it.
-  std::optional<std::size_t> prior;
   std::size_t block = 0;  ///< index into the g-nets' latents of its first block, where coded
   /// Values of tiles (custom) or of the whole tensor (not float32 or not contiguous); undefined
   /// where the kernel writes straight into the parameter.
@@ -46,7 +43,6 @@ struct GeneratedPart {
               const BottleneckOptions& options);
   /// Buffers of zeros for all banks, each with its layers in the order of Bank::layers.
   void lay_out();
-  bool has_priors() const;
   bool any_idle() const;
   /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
   void check_finite(std::size_t bank) const;

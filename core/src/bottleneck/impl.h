@@ -70,7 +70,6 @@ struct GenomicBottleneck::Impl {
   /// @param own_only  only what this rank makes itself; nothing travels
   void predict(bool own_only = false);
   void backward();
-  void backward_alike();
   /// Of g-nets, from gradients that are the same on every rank.
   void backward_own_tiles();
   /// @param may_be  whether a layer without a gradient is idle; else that is a gradient of 0

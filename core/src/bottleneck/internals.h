@@ -34,7 +34,7 @@ struct BottleneckRanks {
   static void leave_layers(GenomicBottleneck& bottleneck);
 };
 
-/// The same gradient as backward(), where no g-net is a prior, with bits that do not depend on the
+/// The same gradient as backward(), with bits that do not depend on the
 /// number of ranks: a batch is cut into a fixed number of shards, each shard's loss is weighted by
 /// its part of the batch, and its gradient becomes one leaf of a fixed tree sum. Floating-point
 /// buffers are averaged over shards likewise. Every g-net must be replicated.

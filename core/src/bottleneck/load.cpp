@@ -21,14 +21,13 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 /// What a tensor of a file has that the model's does not; empty where they fit.
 /// @param spec  of its g-nets, or null
 std::string difference(const ArtifactTensor& stored, const NamedParameter& entry,
-                       const GNetSpec* spec, bool prior) {
+                       const GNetSpec* spec) {
   if (stored.shape != entry.info.shape || stored.dtype != entry.info.dtype)
     return "has shape " + shape_text(stored.shape) + " there and " + shape_text(entry.info.shape) +
            " here, or another element type";
   if (stored.kind == TensorKind::kTied ? stored.tied_to != entry.tied_to : !entry.tied_to.empty())
     return "is not tied to the same tensor";
-  if (has_spec(stored.kind) != (spec != nullptr) ||
-      (stored.kind == TensorKind::kPredicted) != prior ||
+  if (has_spec(stored.kind) != (spec != nullptr) || stored.kind == TensorKind::kPredicted ||
       (spec && !same_but_scale(stored.spec, *spec)))
     return "has other g-nets; use the settings it was saved with, see `gbcompress inspect`";
   return "";
@@ -56,9 +55,8 @@ std::vector<std::size_t> GenomicBottleneck::Impl::places_in(const ArtifactReader
     if (at == found.end()) refuse("it lacks " + printable(name));
     const std::size_t l = layer_of[t];
     const bool made = l < generated.layers.size();
-    const std::string other =
-        difference(artifact.tensors()[at->second], tensors[t],
-                   made ? &generated.layers[l].spec : nullptr, made && generated.routes[l].prior);
+    const std::string other = difference(artifact.tensors()[at->second], tensors[t],
+                                         made ? &generated.layers[l].spec : nullptr);
     if (!other.empty()) refuse(printable(name) + " " + other);
     places.push_back(at->second);
   }
@@ -69,9 +67,6 @@ void GenomicBottleneck::Impl::take_theta(std::size_t l, const ArtifactReader& ar
                                          std::size_t stored) {
   Layer& layer = generated.layers[l];
   layer.spec.output_scale = artifact.tensors()[stored].spec.output_scale;
-  if (generated.routes[l].prior)
-    integers.quantized.latents.prior(*generated.routes[l].prior)->scale =
-        static_cast<double>(layer.spec.output_scale);
   const std::vector<float> numbers = artifact.theta(stored);
   std::copy(numbers.begin(), numbers.end(), layer.theta.data_ptr<float>());
   const std::vector<int>& steps = artifact.tensors()[stored].theta_steps;
@@ -106,7 +101,6 @@ void GenomicBottleneck::load(const std::filesystem::path& path) {
   impl.enter(Phase::kExact);
   for (std::size_t c = 0; c < impl.integers.tensors.size(); ++c)
     impl.integers.quantized.latents.take_as_is(c, std::nullopt);
-  impl.predict();  // means first, what is left of them then
   for (std::size_t c = 0; c < impl.integers.tensors.size(); ++c) {
     const std::size_t at = places[impl.integers.tensors[c]];
     if (has_values(artifact.tensors()[at]))

@@ -7,22 +7,8 @@
 
 namespace gbcompress {
 
-bool has_prior(const std::string& name, const BottleneckOptions& options) {
-  if (mode_of(name, options) != WeightMode::kQuantized) return false;
-  bool prior = options.gnet_prior;
-  for (const LayerRule& rule : options.layers)
-    if (rule.prior && matches_glob(rule.match, name)) prior = *rule.prior;
-  return prior;
-}
-
-bool any_prior(const BottleneckOptions& options) {
-  return options.gnet_prior ||
-         std::any_of(options.layers.begin(), options.layers.end(),
-                     [](const LayerRule& rule) { return rule.prior.value_or(false); });
-}
-
 bool stores_exactly(const BottleneckOptions& options) {
-  return options.mode == WeightMode::kExact && !any_prior(options) &&
+  return options.mode == WeightMode::kExact &&
          std::none_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
            return rule.mode.value_or(WeightMode::kExact) != WeightMode::kExact;
          });
@@ -37,8 +23,7 @@ std::optional<GNetSpec> spec_of(const NamedParameter& parameter, const Registry&
                                 const BottleneckOptions& options) {
   const ParameterInfo& info = parameter.info;
   if (!parameter.trainable || !parameter.tied_to.empty() || !is_real(info.dtype) ||
-      info.shape.empty() ||
-      (mode_of(info.name, options) != WeightMode::kGenerated && !has_prior(info.name, options)))
+      info.shape.empty() || mode_of(info.name, options) != WeightMode::kGenerated)
     return std::nullopt;
 
   GNetOptions gnet = options.gnet;

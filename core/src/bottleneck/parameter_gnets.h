@@ -9,12 +9,6 @@
 
 namespace gbcompress {
 
-/// Whether the quantized parameter `name` has a g-net as prior, after all rules.
-bool has_prior(const std::string& name, const BottleneckOptions& options);
-
-/// Whether any parameter has one.
-bool any_prior(const BottleneckOptions& options);
-
 /// Whether the mode is `exact` and no rule says otherwise.
 bool stores_exactly(const BottleneckOptions& options);
 
@@ -24,8 +18,8 @@ bool codes_plain(const NamedParameter& parameter, const BottleneckOptions& optio
 
 /// The specification of one parameter after all rules, or nothing where it stays plain: no layer
 /// type claims its module, or one that supports("only-by-rule") and no rule names it; it is
-/// quantized without a prior or exact, small, not real-valued, not trainable, tied, or its g-nets
-/// would not be smaller.
+/// quantized or exact, small, not real-valued, not trainable, tied, or its g-nets would not be
+/// smaller.
 /// @throws Error(kPluginMissing) where a rule names an unknown type;
 ///         Error(kUsage) where a rule forces a type that declines the parameter
 std::optional<GNetSpec> spec_of(const NamedParameter& parameter, const Registry& types,

@@ -151,10 +151,6 @@ std::int64_t GenomicBottleneck::Impl::shard_numbers() const {
 
 void GenomicBottleneck::Impl::add_shard(FixedSum& sum) {
   const at::NoGradGuard no_grad;
-  if (generated.has_priors())
-    throw Error(Errc::kUsage,
-                "g-nets that are priors learn from sums over all shards; leave train.shards or "
-                "weights.prior out");
   for (const auto& tiles : ranks.owned)
     if (tiles)
       throw Error(Errc::kUsage,

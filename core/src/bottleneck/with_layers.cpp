@@ -88,7 +88,7 @@ std::vector<std::string> GenomicBottleneck::place_with_layers(
     impl.ranks.plain.push_back(found == rank_of.end() ? -1 : found->second);
     if (found != rank_of.end()) names.push_back(found->first);
   }
-  if (impl.integers.of_gnets || generated.has_priors() || generated.layers.empty()) return names;
+  if (impl.integers.of_gnets || generated.layers.empty()) return names;
 
   const at::NoGradGuard no_grad;
   impl.ranks.gather(generated.banks);

@@ -16,8 +16,8 @@
 namespace gbcompress {
 namespace {
 
-/// Width of the hidden layer of g-nets beside quantized weights, where the user named none.
-constexpr std::int64_t kPriorHidden = 12;
+/// Width of the hidden layer of g-nets that rules name, where the user named none.
+constexpr std::int64_t kHiddenByRule = 12;
 /// Weights for each g-net parameter while the target size is not known.
 constexpr double kUnsizedRatio = 10;
 /// Attempts of a search for lambda, and those of a model whose attempt costs less than
@@ -183,13 +183,12 @@ void settle_gnets(CompressRun& call, double ratio) {
   const Target& target = options.target;
   to.arch = call.model.arch();
   to.settings = options.settings;
-  if (any_prior(to)) to.coding = Coding::kCoded;
   if (options.train.shards > 0) to.placement = Placement::kReplicated;
   const bool sized = target.ratio || target.max_bytes || target.max_drop;
-  if (sized && to.mode == WeightMode::kGenerated && !any_prior(to))
+  if (sized && to.mode == WeightMode::kGenerated)
     take_recipe(call, ratio);
-  else if ((sized || any_prior(to)) && !options.hidden_given)
-    to.gnet.hidden = {kPriorHidden};
+  else if (sized && !options.hidden_given)
+    to.gnet.hidden = {kHiddenByRule};
 }
 
 void hold_out_for_target(CompressRun& call) {

@@ -61,8 +61,6 @@ auto modes() {
   return names(mode_name, {WeightMode::kQuantized, WeightMode::kGenerated, WeightMode::kExact});
 }
 
-std::vector<std::pair<std::string, bool>> priors() { return {{"none", false}, {"gnet", true}}; }
-
 /// A key that is the program's to choose until somebody sets it.
 template <typename Flag>
 SettingRow<S> chosen_row(SettingRow<S> row, Flag chosen) {
@@ -82,8 +80,8 @@ SettingRow<S> mode_row() {
   auto row = choice_row<S>("weights.mode", modes(),
                            "What the file holds of trainable parameters: integers times a step "
                            "size, g-nets that generate them, or their exact values ([[layer]] "
-                           "rules override it); auto: quantized, and g-nets where a rule or a "
-                           "prior names them",
+                           "rules override it); auto: quantized, and g-nets where a rule "
+                           "names them",
                            GBC_FIELD(compress.bottleneck.mode));
   row.accepts = "one of auto, " + row.accepts.substr(std::string("one of ").size());
   row.choices.insert(row.choices.begin(), "auto");
@@ -208,10 +206,6 @@ std::vector<SettingRow<S>> run_rows() {
                      GBC_FIELD(compress.train.loss)),
                  GBC_FIELD(compress.choose.loss)),
       mode_row(),
-      choice_row<S>("weights.prior", priors(),
-                    "Prediction that quantized weights are coded against (none; a g-net's mean of "
-                    "every weight, with gnet.generator stochastic its deviation too)",
-                    GBC_FIELD(compress.bottleneck.gnet_prior)),
       chosen_row(number_row<S>(
                      "rate.lambda", kPositive, positive,
                      "Rate weight of quantized weights and coded g-nets: training minimizes loss + "
@@ -383,8 +377,6 @@ const std::vector<SettingRow<LayerRule>>& layer_rows() {
                     "Largest relative squared error of the quantized matrix, whatever the target "
                     "of the file is",
                     GBC_FIELD(max_error)),
-      choice_row<L>("prior", priors(), "Prediction that the quantized parameter is coded against",
-                    GBC_FIELD(prior)),
       integer_row<L>("tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
                      GBC_FIELD(tile_weights)),
       number_row<L>("ratio", kPositive, positive,

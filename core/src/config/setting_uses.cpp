@@ -179,7 +179,6 @@ const std::map<std::string, ReasonFunction>& reasons() {
       {"optim.schedule_factor", reason_epoch_schedule},
       {"train.loss", reason_always},
       {"weights.mode", reason_always},
-      {"weights.prior", reason_always},
       {"rate.lambda", reason_coded},
       {"rate.measure", reason_measure},
       {"rate.quantizer", reason_untrained},
@@ -222,7 +221,6 @@ const std::map<std::string, ReasonFunction>& reasons() {
       {"layer.mode", reason_always},
       {"layer.bits", reason_layer_target},
       {"layer.max_error", reason_layer_target},
-      {"layer.prior", reason_always},
       {"layer.type", reason_layer_type},
   };
   return table;

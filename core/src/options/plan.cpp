@@ -67,10 +67,9 @@ bool has_size(const Target& target) noexcept {
 }
 
 bool has_gnets(const BottleneckOptions& options) {
-  return options.gnet_prior || options.mode == WeightMode::kGenerated ||
-         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
-           return rule.mode == WeightMode::kGenerated || rule.prior == true;
-         });
+  return options.mode == WeightMode::kGenerated ||
+         std::any_of(options.layers.begin(), options.layers.end(),
+                     [](const LayerRule& rule) { return rule.mode == WeightMode::kGenerated; });
 }
 
 CompressionPlan plan_of(const CompressOptions& options, const RequestFacts& facts) {

@@ -21,8 +21,7 @@ double Latents::LatentTensor::add_host_rate(float weight, std::uint32_t key, boo
   std::vector<RateSums> sums(segments.size());
   for_segments(segments, [&](std::size_t i, const Segment& segment) {
     const auto [first, count, group] = segment;
-    std::vector<float> buffer;
-    sums[i] = laplace_rate(residual(latent, first, count, buffer), sizes[group],
+    sums[i] = laplace_rate(numbers_of(latent, first, count), sizes[group],
                            numbers_of(scales, first, count), weight, key,
                            static_cast<std::uint32_t>(first),
                            numbers_of(latent_gradient, first, count), count_bits);
@@ -81,15 +80,6 @@ void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
       sums.push_back(laplace_rate(entry.latent, entry.steps(), entry.scale(), of_a_bit, key,
                                   entry.latent_gradient, count_bits));
     }
-    if (!entry.prior) continue;
-    entry.prior_gradients(weight);
-    // Of a number that is rounded off its mean, the loss does not feel the mean: only the rate
-    // does, and there it is worth what the number itself is, the other way round.
-    if (entry.idle)
-      entry.prior->mean_gradient.zero_();
-    else
-      at::sub_out(entry.prior->mean_gradient, gradient.to(at::kCPU, at::kFloat),
-                  entry.latent_gradient);
   }
   take_sums(on_devices, sums);
 }
@@ -102,12 +92,12 @@ void Latents::expect(bool contexts) {
           LatentTensor& entry = entries_[static_cast<std::size_t>(i)];
           if (contexts) {
             const std::vector<float> scales =
-                expected_scales(entry.grid, entry.nearest(entry.steps()), entry.classes());
+                expected_scales(entry.grid, entry.nearest(entry.steps()));
             entry.scale().copy_(at::tensor(scales).reciprocal_().view(entry.latent.sizes()));
           } else {
             // The most likely scale of a Laplace distribution is the mean magnitude.
             const double mean =
-                sum_of(entry.in_steps(entry.residual()), [](double x) { return std::fabs(x); }) /
+                sum_of(entry.in_steps(entry.host_latent()), [](double x) { return std::fabs(x); }) /
                 static_cast<double>(entry.latent.numel());
             entry.scale().fill_(inverse_scale_of(mean));
           }

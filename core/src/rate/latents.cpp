@@ -54,7 +54,6 @@ void Latents::take(std::size_t index, CodedValues values) {
   if (static_cast<std::int64_t>(numbers.size()) != entry.latent.numel())
     throw Error(Errc::kShapeMismatch, "a different number of integers than " + entry.name + " has");
   entry.latent.copy_(at::tensor(numbers).view(entry.latent.sizes()));
-  if (entry.prior) entry.latent.add_(entry.prior->mean);
   // Short floats have no step: the present one is kept.
   if (values.mantissa_bits == 0) entry.set_step(static_cast<double>(step_size(values.step)));
   float* log_step = entry.log_step.data_ptr<float>();
@@ -96,9 +95,8 @@ std::vector<std::int32_t> Latents::LatentTensor::nearest(std::span<const float> 
   integers.resize(static_cast<std::size_t>(latent.numel()));
   const at::Tensor values = host_latent();
   for_segments(segments_of(latent.numel(), sizes.size()), [&](std::size_t, const Segment& segment) {
-    std::vector<float> buffer;
-    const std::span<const float> from = residual(values, segment.first, segment.count, buffer);
-    nearest_integers(from, sizes[segment.group], integers.data() + segment.first);
+    nearest_integers(numbers_of(values, segment.first, segment.count), sizes[segment.group],
+                     integers.data() + segment.first);
   });
   return integers;
 }
@@ -129,7 +127,7 @@ bool Latents::move_to_devices() {
   bool any = false;
   for (LatentTensor& entry : entries_) {
     const at::Device device = entry.live.device();
-    if (entry.prior || entry.latent.device() == device) continue;
+    if (entry.latent.device() == device) continue;
     entry.latent = entry.latent.to(device);
     for (at::Tensor* each : {&entry.latent_gradient, &entry.inverse_scale})
       if (each->defined()) *each = each->to(device);
@@ -147,12 +145,10 @@ void Latents::LatentTensor::write_rounded(const at::Tensor& to) const {
     const std::vector<float> sizes = steps();
     for_segments(segments_of(latent.numel(), sizes.size()),
                  [&](std::size_t, const Segment& segment) {
-                   std::vector<float> buffer;
-                   round_to_step(residual(latent, segment.first, segment.count, buffer),
+                   round_to_step(numbers_of(latent, segment.first, segment.count),
                                  sizes[segment.group], data + segment.first);
                  });
   }
-  if (prior) to.add_(prior->mean);
 }
 
 void Latents::predict() {
@@ -180,7 +176,7 @@ void Latents::set_gradient(std::size_t entry, const at::Tensor& gradient) {
 }
 
 double Latents::LatentTensor::largest() const {
-  const at::Tensor numbers = residual();
+  const at::Tensor numbers = host_latent();
   return numbers.numel() > 0 ? numbers.abs().max().item<double>() : 0;
 }
 
@@ -238,9 +234,9 @@ void Latents::choose(std::size_t index, double lambda, IntegerEncoder& encoder) 
   LatentTensor& entry = entries_.at(index);
   const std::vector<std::int32_t> offsets = entry.row_offsets(entry.middle_step());
   if (!offsets.empty()) encoder.add({1, static_cast<std::int64_t>(offsets.size()), 0}, offsets);
-  const at::Tensor scaled = entry.in_steps(entry.residual());
-  entry.chosen.emplace(entry.coded(encoder.quantize_and_add(
-      entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda, entry.classes())));
+  const at::Tensor scaled = entry.in_steps(entry.host_latent());
+  entry.chosen.emplace(entry.coded(
+      encoder.quantize_and_add(entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda)));
   entry.as_is = false;
 }
 

@@ -32,33 +32,20 @@ class Latents {
   std::size_t size() const noexcept { return entries_.size(); }
   const IntegerGrid& grid(std::size_t entry) const { return entries_.at(entry).grid; }
 
-  /// What a g-net expects of a tensor: value = mean + integer * step. Its owner writes `mean`, and
-  /// `log_deviation` where there is one, before every predict(); backward() and fit_priors() leave
-  /// the gradients that the g-net is to follow. All [shape of the tensor], float32, contiguous.
-  struct Prior {
-    at::Tensor mean, mean_gradient;
-    at::Tensor log_deviation, log_deviation_gradient;  ///< undefined: a mean alone
-    double scale = 1;  ///< a deviation is scale * exp(log_deviation)
-  };
-  /// From here on the tensor has a prior, whose mean is 0 at first.
-  void add_prior(std::size_t entry, bool deviations, double scale);
-  /// Null where it has none.
-  Prior* prior(std::size_t entry);
-
   /// Begins anew with the tensor's present values and the present steps.
   void take(std::size_t entry);
   /// The same with that step, if one is given; and predict() leaves the tensor as it is until the
   /// next backward() or choice.
   void take_as_is(std::size_t entry, std::optional<int> step);
-  /// Integers and steps that a file holds, beside the prior's present mean: chosen, and where
-  /// training goes on. @throws Error(kShapeMismatch) for another number of them
+  /// Integers and steps that a file holds: chosen, and where training goes on.
+  /// @throws Error(kShapeMismatch) for another number of them
   void take(std::size_t entry, CodedValues values);
 
   /// Of the live tensor: a view that others fill. Undefined: the entry is idle.
   void set_gradient(std::size_t entry, const at::Tensor& gradient);
 
   /// Moves latents to the devices of their tensors, where predict() and backward() then compute.
-  /// Those with a prior stay on the host, where g-nets are, and so do the steps.
+  /// The steps stay on the host.
   /// @return  whether any was moved: values() are other tensors then
   bool move_to_devices();
 
@@ -69,9 +56,6 @@ class Latents {
   /// @param step  numbers the noise
   /// @param count_bits  whether bits() is to be that of this pass, which costs about as much again
   void backward(double weight, std::uint64_t step, bool count_bits = true);
-  /// Gradients of the priors alone, towards the least squared error of the means and the likeliest
-  /// deviations under a Laplace distribution.
-  void fit_priors();
   /// Bits at the last backward() that counted them, noise included.
   double bits() const noexcept { return bits_; }
 
@@ -125,28 +109,16 @@ class Latents {
     at::Tensor latent_gradient, step_gradient;  ///< of the same shapes; the first by backward()
     mutable at::Tensor inverse_scale;           ///< by scale()
     IntegerGrid grid;
-    std::optional<Prior> prior;
 
     bool on_host() const { return latent.device().is_cpu(); }
     /// `latent` on the host: a copy, unless it is there.
     at::Tensor host_latent() const { return latent.to(at::kCPU); }
-    /// What is to be coded: latent - mean, numbers [first, first + count).
-    /// @param from    host_latent()
-    /// @param buffer  memory to use
-    std::span<const float> residual(const at::Tensor& from, std::int64_t first, std::int64_t count,
-                                    std::vector<float>& buffer) const;
-    /// All of it, on the host.
-    at::Tensor residual() const;
-    /// The rounded values, with the mean. @param to  float32, contiguous, on the host
+    /// The rounded values. @param to  float32, contiguous, on the host
     void write_rounded(const at::Tensor& to) const;
     /// backward() where `latent_gradient` is the loss's. @return  bits
     double add_host_rate(float weight, std::uint32_t key, bool count_bits);
-    /// Prior classes of the integers, or nothing.
-    std::vector<std::uint8_t> classes() const;
-    /// @param weight  of a bit
-    void prior_gradients(double weight);
     void set_step(double size);
-    double largest() const;                                   ///< magnitude of what is to be coded
+    double largest() const;                                   ///< magnitude of the latents
     std::vector<std::int32_t> row_offsets(int middle) const;  ///< empty where all are 0
     int middle_step() const;
     /// 1 / expected scale, in units of the step.

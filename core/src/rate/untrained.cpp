@@ -54,7 +54,7 @@ void Latents::quantize(double step, double evenness, Quantizer quantizer) {
     grid.lanes = grid.dependent && lanes;
     if (grid.dependent) {
       integers.resize(static_cast<std::size_t>(entry.latent.numel()));
-      sources[e] = entry.residual();
+      sources[e] = entry.host_latent();
       trellises[e].emplace(grid, numbers_of(sources[e], 0, entry.latent.numel()));
       for (std::int64_t i = 0; i < trellises[e]->parts(); ++i) parts.push_back({e, i});
     } else {
@@ -92,14 +92,9 @@ double Latents::relative_error() const {
     }
     const std::vector<float> floats = coded_floats(coded(e));
     const auto error_of = [&](std::span<const float> latent, std::size_t first) {
-      std::vector<float> buffer;
-      const std::span<const float> residual =
-          entry.residual(values, static_cast<std::int64_t>(first),
-                         static_cast<std::int64_t>(latent.size()), buffer);
       double sum = 0;
       for (std::size_t i = 0; i < latent.size(); ++i) {
-        const double off =
-            static_cast<double>(floats[first + i]) - static_cast<double>(residual[i]);
+        const double off = static_cast<double>(floats[first + i]) - static_cast<double>(latent[i]);
         sum += off * off;
       }
       return sum;
@@ -117,11 +112,9 @@ double Latents::expected_error(double step, double evenness) const {
   for (const LatentTensor& entry : entries_) {
     const at::Tensor values = entry.host_latent();
     const float size = step_size(entry.step_index(step, evenness)), inverse = 1 / size;
-    const auto error_of = [&](std::span<const float> latent, std::size_t first) {
-      std::vector<float> buffer;
+    const auto error_of = [&](std::span<const float> latent, std::size_t) {
       double sum = 0;
-      for (const float x : entry.residual(values, static_cast<std::int64_t>(first),
-                                          static_cast<std::int64_t>(latent.size()), buffer)) {
+      for (const float x : latent) {
         const auto off = static_cast<double>(whole(x * inverse) * size - x);
         sum += off * off;
       }

@@ -9,7 +9,6 @@
 #include <map>
 
 #include "base/file.h"
-#include "bottleneck/parameter_gnets.h"
 #include "compress/check_options.h"
 #include "gbcompress/error.h"
 #include "model/model_snapshot.h"
@@ -41,7 +40,6 @@ struct Asked {
   std::string setting() const { return std::string(kind) + " " + number(value); }
   std::string file() const { return std::string(kind) + "-" + number(value) + ".gbz"; }
   std::string gnet_file() const { return "gnets-" + file(); }
-  std::string prior_file() const { return "prior-" + file(); }
   std::string gnet_setting() const { return "as " + setting(); }
 };
 
@@ -114,7 +112,6 @@ class Sweep {
         finished_(finished),
         begins_(begins),
         asked_(all_asked(options, data)),
-        priors_(any_prior(options.compress.bottleneck)),
         start_(model),
         group_(options.compress.group),
         points_(prepared(), agreed(facts()), files(), group_) {
@@ -131,8 +128,6 @@ class Sweep {
     if (data_ && leads()) report.before = quality().value();
     for (const Asked& a : asked_)
       if (mine(kQuantizedMethod, a.setting())) codec_point(a, reference);
-    for (const Asked& a : asked_)
-      if (mine(kPriorMethod, a.setting())) prior_point(a, reference);
     for (const Asked& a : asked_)
       if (mine(kGNetMethod, a.gnet_setting())) gnet_point(a, bytes_of(a), reference);
     for (const int bits : kRoundedBits)
@@ -188,10 +183,7 @@ class Sweep {
   std::vector<std::string> files() const {
     std::vector<std::string> files;
     if (options_.from_scratch) files.push_back(kDenseFile);
-    for (const Asked& a : asked_) {
-      files.insert(files.end(), {a.file(), a.gnet_file()});
-      if (priors_) files.push_back(a.prior_file());
-    }
+    for (const Asked& a : asked_) files.insert(files.end(), {a.file(), a.gnet_file()});
     return files;
   }
   /// Points that are not there go round the ranks; all ranks see the same ones, since none has
@@ -199,8 +191,6 @@ class Sweep {
   void deal() {
     if (options_.from_scratch) keys_.emplace_back(kDenseMethod, kDenseSetting);
     for (const Asked& a : asked_) keys_.emplace_back(kQuantizedMethod, a.setting());
-    for (const Asked& a : asked_)
-      if (priors_) keys_.emplace_back(kPriorMethod, a.setting());
     for (const Asked& a : asked_) keys_.emplace_back(kGNetMethod, a.gnet_setting());
     for (const int bits : kRoundedBits) keys_.emplace_back(kRoundingMethod, rounded_setting(bits));
     for (const Asked& a : asked_) keys_.emplace_back(kFactorMethod, a.gnet_setting());
@@ -264,11 +254,9 @@ class Sweep {
     run.target = {};
     run.group = nullptr;
     run.bottleneck.mode = mode;
-    run.bottleneck.gnet_prior = false;
     // Points of a curve are of one method.
     run.effort.reset();
     if (mode == WeightMode::kQuantized) run.effort = Effort::kMax;
-    for (LayerRule& rule : run.bottleneck.layers) rule.prior.reset();
     return run;
   }
 
@@ -296,14 +284,6 @@ class Sweep {
 
   void codec_point(const Asked& asked, const Values& reference) {
     file_point(kQuantizedMethod, asked.setting(), asked.file(), codec_run(asked), &reference);
-  }
-
-  void prior_point(const Asked& asked, const Values& reference) {
-    CompressOptions run = codec_run(asked);
-    const BottleneckOptions& given = options_.compress.bottleneck;
-    run.bottleneck.gnet_prior = given.gnet_prior;
-    run.bottleneck.layers = given.layers;
-    file_point(kPriorMethod, asked.setting(), asked.prior_file(), std::move(run), &reference);
   }
 
   void gnet_point(const Asked& asked, std::int64_t bytes, const Values& reference) {
@@ -341,7 +321,6 @@ class Sweep {
   const ProgressSink& progress_;
   const SweepSink &finished_, &begins_;
   const std::vector<Asked> asked_;
-  const bool priors_;  ///< with g-nets as priors
   const Values start_;
   Group* const group_;
   SweepPoints points_;

@@ -15,15 +15,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<const char*, 6> kMethods = {kDenseMethod, kQuantizedMethod, kPriorMethod,
-                                                 kGNetMethod,  kRoundingMethod,  kFactorMethod};
+constexpr std::array<const char*, 5> kMethods = {kDenseMethod, kQuantizedMethod, kGNetMethod,
+                                                 kRoundingMethod, kFactorMethod};
 // Told apart by the color-blind too; what is to be beaten is hollow and dashed.
-constexpr std::array<const char*, 6> kColours = {"#000000", "#0072b2", "#e69f00",
-                                                 "#d55e00", "#009e73", "#cc79a7"};
+constexpr std::array<const char*, 5> kColours = {"#000000", "#0072b2", "#d55e00", "#009e73",
+                                                 "#cc79a7"};
 
 bool is_control(std::size_t method) {
   return kMethods[method] != std::string_view(kQuantizedMethod) &&
-         kMethods[method] != std::string_view(kPriorMethod) &&
          kMethods[method] != std::string_view(kGNetMethod);
 }
 

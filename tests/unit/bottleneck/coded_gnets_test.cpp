@@ -1,5 +1,4 @@
-// G-nets that are integers while they train: alone, and as priors of what is left.
-#include "bottleneck/internals.h"
+// G-nets that are integers while they train.
 #include "gbcompress/error.h"
 #include "learning_task.h"
 
@@ -8,7 +7,6 @@ namespace {
 
 struct Case {
   const char* name;
-  bool prior;
   Generator generator;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
@@ -16,9 +14,8 @@ struct Case {
 class CodedGNets : public LearningTask, public ::testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
-    options_.mode = GetParam().prior ? WeightMode::kQuantized : WeightMode::kGenerated;
-    options_.gnet_prior = GetParam().prior;
-    if (!GetParam().prior) options_.coding = Coding::kCoded;
+    options_.mode = WeightMode::kGenerated;
+    options_.coding = Coding::kCoded;
     options_.rate = {.lambda = 6.4e-5, .predictions = 64, .steps = 200};
     options_.gnet.generator = GetParam().generator;
     options_.gnet.hidden = {4};
@@ -46,8 +43,7 @@ TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
   bottleneck.finish();
   bottleneck.save(path_);
   const ArtifactReader artifact = ArtifactReader::open(path_);
-  EXPECT_EQ(artifact.tensors()[0].kind,
-            GetParam().prior ? TensorKind::kPredicted : TensorKind::kGenerated);
+  EXPECT_EQ(artifact.tensors()[0].kind, TensorKind::kGenerated);
   EXPECT_EQ(artifact.tensors()[0].coding, Coding::kCoded);
   const auto stored = expand(artifact, registry_);
   const auto expected = named_parameters(*model);
@@ -102,20 +98,15 @@ TEST_P(CodedGNets, FittingLearnsTheWeights) {
     bottleneck.backward(Gradients::kAlike);
     bottleneck.step();
   }
-  // Without the integers, a prior's file has the g-nets' own prediction.
-  if (GetParam().prior) BottleneckIntegers::quantize(bottleneck, 1e3, 0, Quantizer::kNearest);
   bottleneck.finish();
   const double error = (layer.weights.detach() - layer.original).square().mean().item<double>();
   EXPECT_LT(error, 0.2 * layer.original.var().item<double>());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodedGNets,
-                         ::testing::Values(Case{"generated", false, Generator::kGNet},
-                                           Case{"generated_stochastic", false,
-                                                Generator::kStochastic},
-                                           Case{"generated_low_rank", false, Generator::kLowRank},
-                                           Case{"prior", true, Generator::kGNet},
-                                           Case{"prior_stochastic", true, Generator::kStochastic}),
+                         ::testing::Values(Case{"gnet", Generator::kGNet},
+                                           Case{"stochastic", Generator::kStochastic},
+                                           Case{"low_rank", Generator::kLowRank}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -114,13 +114,6 @@ std::vector<Kind> kinds() {
     return [coding](BottleneckOptions& o) { o.coding = coding; };
   };
   const auto quantized = [](BottleneckOptions& o) { o.mode = WeightMode::kQuantized; };
-  const auto prior = [](Generator generator) {
-    return [generator](BottleneckOptions& o) {
-      o.mode = WeightMode::kQuantized;
-      o.gnet_prior = true;
-      o.gnet.generator = generator;
-    };
-  };
   const auto rows = [](BottleneckOptions& o) {
     o.mode = WeightMode::kQuantized;
     o.row_steps = true;
@@ -136,11 +129,7 @@ std::vector<Kind> kinds() {
           {"quantized_rows", rows},
           {"quantized_bfloat16", quantized, true, Quantizer::kNearest, at::kBFloat16},
           {"quantized_untrained", quantized, false},
-          {"quantized_trellis", quantized, false, Quantizer::kTrellis},
-          {"prior", prior(Generator::kGNet)},
-          {"prior_stochastic", prior(Generator::kStochastic)},
-          {"prior_low_rank", prior(Generator::kLowRank)},
-          {"prior_trellis", prior(Generator::kGNet), false, Quantizer::kTrellis}};
+          {"quantized_trellis", quantized, false, Quantizer::kTrellis}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LoadExact, ::testing::ValuesIn(kinds()),

@@ -136,7 +136,7 @@ TEST_F(SaveLoad, TiedParametersAreStoredOnce) {
 }
 
 /// Coded g-nets and values load as what they stand for; predicted tensors cannot be trained on.
-TEST_F(SaveLoad, CodedFilesLoadUnlessTheirGNetsArePriors) {
+TEST_F(SaveLoad, CodedFilesLoadUnlessTheirTensorsArePredicted) {
   auto model = net(1), other = net(1);
   GenomicBottleneck bottleneck(*model, registry_, options());
   bottleneck.finish();
@@ -175,7 +175,7 @@ TEST_F(SaveLoad, CodedFilesLoadUnlessTheirGNetsArePriors) {
   coded_as(true);
   try {
     target.load(path_);
-    FAIL() << "a predicted tensor was loaded where no prior is";
+    FAIL() << "a predicted tensor was loaded";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Errc::kShapeMismatch);
     EXPECT_NE(std::string(e.what()).find("other g-nets"), std::string::npos) << e.what();

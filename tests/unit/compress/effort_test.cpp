@@ -123,7 +123,10 @@ TEST(Effort, TheDefaultDependsOnTargetAndChoices) {
   options.effort = Effort::kFast;
   EXPECT_FALSE(may_train(options));
   EXPECT_TRUE(tries_cheaper_methods(options));
-  options.bottleneck.gnet_prior = true;
+  LayerRule generated;
+  generated.match = "*";
+  generated.mode = WeightMode::kGenerated;
+  options.bottleneck.layers = {generated};
   EXPECT_FALSE(tries_cheaper_methods(options));
 }
 

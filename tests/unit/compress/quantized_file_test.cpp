@@ -110,32 +110,6 @@ TEST_F(QuantizedFile, RulesAmongGNetsReachASize) {
   EXPECT_THROW(run(&data_), Error) << "its steps would be nobody's choice";
 }
 
-TEST_F(QuantizedFile, PriorsReachASize) {
-  options_.bottleneck.gnet_prior = true;
-  for (const Generator generator : {Generator::kGNet, Generator::kStochastic}) {
-    options_.bottleneck.gnet.generator = generator;
-    options_.target = {.max_bytes = 1200};
-    const CompressionReport report = run(&data_);
-    EXPECT_TRUE(report.target_met) << report.target_note;
-    EXPECT_LE(report.output_bytes, 1200);
-    EXPECT_GE(report.output_bytes, 1200 * 93 / 100);
-    EXPECT_GT(report.after, 85);
-    const ArtifactReader artifact = ArtifactReader::open(options_.output);
-    EXPECT_EQ(artifact.tensors()[0].kind, TensorKind::kPredicted);
-    EXPECT_EQ(artifact.identity(), run(&data_).identity) << "the same seed, another file";
-  }
-}
-
-TEST_F(QuantizedFile, PriorsWithoutData) {
-  options_.bottleneck.gnet_prior = true;
-  options_.train.loss = Loss::kWeights;
-  options_.target = {.ratio = 8};
-  const CompressionReport report = run(nullptr);
-  EXPECT_TRUE(report.target_met);
-  EXPECT_LE(report.output_bytes, kInputBytes / 8);
-  EXPECT_GT(report.output_bytes, kInputBytes / 8 * 9 / 10);
-}
-
 TEST_F(QuantizedFile, GNetsTrainedAsIntegersDoBetterThanRoundedOnes) {
   options_.bottleneck.mode = WeightMode::kGenerated;
   options_.train.epochs = 40;

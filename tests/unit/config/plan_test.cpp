@@ -96,8 +96,11 @@ TEST(Plan, GeneratedWeightsTakeAModel) {
   EXPECT_TRUE(plan.needs_model);
   EXPECT_EQ(plan.method_text(), "generated");
   options.bottleneck.mode = WeightMode::kQuantized;
-  options.bottleneck.gnet_prior = true;
-  EXPECT_TRUE(plan_of(options, {}).needs_model) << "a prior is a g-net";
+  LayerRule rule;
+  rule.match = "*";
+  rule.mode = WeightMode::kGenerated;
+  options.bottleneck.layers = {rule};
+  EXPECT_TRUE(plan_of(options, {}).needs_model) << "a rule names g-nets";
 }
 
 TEST(Plan, AStrategyTakesAModel) {

@@ -104,68 +104,6 @@ TEST(Latents, SameBitsForAnyNumberOfThreads) {
   EXPECT_TRUE(at::equal(results[0], results[2]));
 }
 
-/// 20 x 64 numbers near 0.1 with a prior that expects 0.08 and, if asked, deviations.
-struct WithPrior {
-  explicit WithPrior(bool deviations) : w(leaf({20, 64}, 9)), latents(7) {
-    w.detach().mul_(0.2).add_(0.1);
-    latents.add("w", w);
-    latents.add_prior(0, deviations, 0.05);
-    prior()->mean.fill_(0.08);
-    if (deviations) prior()->log_deviation.copy_(at::randn({20, 64}));
-  }
-  Latents::Prior* prior() { return latents.prior(0); }
-  at::Tensor w;
-  Latents latents;
-};
-
-TEST(Latents, PriorsAreAddedToMultiplesOfTheStep) {
-  WithPrior p(false);
-  const at::Tensor before = p.w.detach().clone();
-  p.latents.predict();
-  const CodedValues coded = p.latents.coded(0);
-  const float step = step_size(coded.step);
-  EXPECT_LE((p.w.detach() - before).abs().max().item<float>(), step * 0.5001f);
-  const at::Tensor expected =
-      at::tensor(coded.integers).view({20, 64}).to(at::kFloat).mul(step) + p.prior()->mean;
-  EXPECT_TRUE(at::equal(p.w.detach(), expected));
-  const double error = ((p.w.detach() - before).to(at::kDouble).square().sum() /
-                        before.to(at::kDouble).square().sum())
-                           .item<double>();
-  EXPECT_NEAR(p.latents.relative_error(), error, 1e-4 * error);
-}
-
-TEST(Latents, GradientOfAPriorsMeanIsThatOfTheBits) {
-  WithPrior p(false);
-  const double weight = 0.01, move = 1e-3;
-  const auto bits = [&](double moved) {
-    p.prior()->mean.fill_(0.08 + moved);
-    p.w.mutable_grad() = at::ones_like(p.w.detach());
-    p.latents.backward(weight, 5);  // the same noise each time
-    return p.latents.bits();
-  };
-  const double numeric = weight * (bits(move) - bits(-move)) / (2 * move);
-  bits(0);
-  EXPECT_NEAR(p.prior()->mean_gradient.sum().item<double>(), numeric,
-              0.02 * std::fabs(numeric) + 1e-3);
-  EXPECT_GT(std::fabs(numeric), 0.1);
-  // What the latent receives beside the task's gradient is the same with the other sign.
-  EXPECT_TRUE(at::allclose(p.latents.gradients()[0] - 1, -p.prior()->mean_gradient, 1e-4, 1e-6));
-}
-
-TEST(Latents, DeviationsFollowTheMagnitudesOfWhatIsLeft) {
-  WithPrior p(true);
-  at::Tensor& s = p.prior()->log_deviation;
-  for (int i = 0; i < 4000; ++i) {
-    p.latents.fit_priors();
-    s.sub_(p.prior()->log_deviation_gradient * 20);
-  }
-  // At the likeliest deviation the scale is the mean magnitude, noise included.
-  const double step = static_cast<double>(step_size(p.latents.coded(0).step));
-  const at::Tensor u = (p.w.detach() - 0.08).abs() / step;
-  const at::Tensor expected = at::where(u.lt(0.5), u.square() + 0.25, u) * step / 0.05;
-  EXPECT_TRUE(at::allclose(s.exp(), expected, 0.02, 0.01));
-}
-
 TEST(Latents, QuantizedIntegersAreWhatTheErrorSaysForAnyNumberOfThreads) {
   for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis}) {
     std::vector<std::vector<std::int32_t>> results;
