@@ -117,25 +117,35 @@ class Records(unittest.TestCase):
 
     def put_figures(self, name, *names, **changes):
         figures = [{"name": each, "value": i + 1, "unit": "ms"} for i, each in enumerate(names)]
-        values = GOOD | {"id": name, "section": "speed", "figures": figures} | changes
+        values = GOOD | {"id": name, "section": "strategies", "figures": figures} | changes
         (self.folder / f"records/{name}.json").write_text(json.dumps({k: v for k, v in values.items() if k not in ("bytes", "bytes_before")}))
 
-    def test_figures_of_the_same_names_are_columns_and_others_name_themselves(self):
+    def test_figures_of_the_same_names_are_columns(self):
         self.put_figures("a", "forward", "backward")
         self.put_figures("b", "forward")
         self.assertEqual(self.call("index")[0], 0)
         self.assertIn("| what | forward | backward | record |", record.PAGE.read_text())
         self.assertIn("| a net | 1 ms |  | `b` |", record.PAGE.read_text())
         self.put_figures("c", "load", "save", "open")
-        self.assertEqual(self.call("index")[0], 0)
-        self.assertIn("| a net | load 1 ms | save 2 ms | open 3 ms | `c` |", record.PAGE.read_text())
-        self.put_figures("c", "load", "save", "open", "append", "rebase")
         self.assertIn("name some of them in `shown`", self.call("index")[1])
-        self.put_figures("c", "load", "save", "open", "append", "rebase", shown=["load", "rebase"])
+        self.put_figures("c", "load", "save", "open", shown=["load", "open"])
         self.assertEqual(self.call("index")[0], 0)
-        self.assertIn("| what | forward | backward | load | rebase | record |", record.PAGE.read_text())
+        self.assertIn("| what | forward | backward | load | open | record |", record.PAGE.read_text())
         self.put_figures("c", "load", shown=["store"])
         self.assertIn("`shown` must name figures of the record, got 'store'", self.call("check")[1])
+
+    def test_different_measurements_have_a_row_each_and_what_they_are_beside(self):
+        rows = [["a step of ours", "ours", "theirs"], ["a load", "load", "1 of a copy"]]
+        self.put_figures("a", "ours", "theirs", "load", section="speed", rows=rows)
+        self.assertEqual(self.call("index")[0], 0)
+        self.assertIn("| what is measured | figure | beside | record |\n| --- | --: | --: | --: |\n"
+                      "| a step of ours | 1 ms | 2 ms | `a` |\n| a load | 3 ms | 1 of a copy | `a` |\n", record.PAGE.read_text())
+        for wrong, sentence in ((None, "needs `rows`"), ([["a step", "mine", ""]], "must name a figure of the record, got 'mine'"),
+                                ([["a step", "ours"]], "must be lists of three texts")):
+            self.put_figures("a", "ours", section="speed", rows=wrong) if wrong else self.put_figures("a", "ours", section="speed")
+            self.assertIn(sentence, self.call("check")[1])
+        self.put_figures("a", "ours", section="speed", listed=False)
+        self.assertEqual(self.call("check"), (0, ""))
 
     def test_a_test_set_that_is_not_the_public_one_has_a_footnote(self):
         self.put(test_set="360 digits")
