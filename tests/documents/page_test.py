@@ -1,14 +1,8 @@
-"""page.py finds the blocks of a page, and a difference between what is printed and what happens; and no page shows a
-deprecated name."""
+"""page.py finds the blocks of a page, and a difference between what is printed and what happens."""
 
-import glob
-import os
-import re
 import unittest
 
 import page
-
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 
 TEXT = """# A page
 
@@ -56,22 +50,6 @@ class Blocks(unittest.TestCase):
         self.assertEqual(page.missing("method trained\n...\nratio 1 2\n", real), "ratio N N")
         self.assertNotEqual(page.missing("bytes on disk 9 8\nmethod trained\n", real), "")
         self.assertNotEqual(page.missing("bytes on disc 9 8\n", real), "")
-
-
-class Names(unittest.TestCase):
-    def test_no_page_shows_a_deprecated_name(self):
-        deprecated, present = set(), set()
-        for header in glob.glob(os.path.join(ROOT, "core/include/gbcompress/*.h")):
-            with open(header) as file:
-                text = file.read()
-            deprecated.update(re.findall(r"(\w+) \[\[deprecated", text))
-            present.update(re.findall(r"(?m)^\s*(k\w+),", text))  # of another enumeration
-        pages = [os.path.join(ROOT, "README.md")]
-        for folder in ("tutorials", "guides", "explanation"):
-            pages += glob.glob(os.path.join(ROOT, "docs", folder, "*.md"))
-        for path in pages:
-            with open(path) as file:
-                self.assertEqual((deprecated - present) & set(re.findall(r"\w+", file.read())), set(), path)
 
 
 if __name__ == "__main__":
