@@ -68,7 +68,7 @@ VAGUE_TYPES = ("Entry", "Plan", "Rule")
 
 FORMER = "a former name"
 EXCEPTIONS = [
-    ("CHANGELOG.md", r"`price`|`rate\.quantiser`|`Quantiser`|`quantise`|`mirror`", FORMER),
+    ("CHANGELOG.md", r"`rate\.quantiser`|`Quantiser`", FORMER),
     ("core/src/format/torch/training_state.cpp", r"optimiser", "a key of checkpoints that others write"),
     ("core/src/compress/quality/held_out_split.cpp", r"hold back", "the name of a random stream: files depend on it"),
     ("cli/report/page.html", r"const wanted|includes\(wanted\)", "code"),

@@ -1,4 +1,4 @@
-"""The bytes of docs/reference/codec-bytes.md."""
+"""The bytes of docs/reference/codec.md, Bytes."""
 
 from integer_common import need
 

@@ -1,6 +1,6 @@
 #pragma once
 /// Bytes without any order among them, such as the exponents of floats: interleaved states of rANS
-/// and a table for each class of runs (docs/reference/codec-bytes.md).
+/// and a table for each class of runs (docs/reference/codec.md, Bytes).
 
 #include <array>
 #include <cstddef>

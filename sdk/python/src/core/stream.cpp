@@ -1,4 +1,4 @@
-// Frames of byte streams whose elements nobody names (docs/reference/streams.md).
+// Frames of byte streams whose elements nobody names (docs/reference/checkpoints.md).
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
