@@ -30,7 +30,7 @@ std::vector<Bytes> cifar_seeds() {
 
 void run_gzip(Input input) {
   const MemoryFile file(input);
-  read_maybe_gzip(file.path(), kMaxContent);
+  MaybeGzip(file.path()).read_up_to(kMaxContent);
 }
 
 std::vector<Bytes> gzip_seeds() {

@@ -44,7 +44,6 @@ class FileSegments {
                std::vector<OriginalFile> originals, DecodeOptions options);
 
   const std::vector<SegmentedFile>& files() const noexcept { return files_; }
-  std::int64_t part_bytes(std::size_t part) const { return parts_[part].bytes; }
   /// The elements of a part, in memory of their own. [thread-safe] @throws as decode_elements()
   HeldBytes make(std::size_t part);
 

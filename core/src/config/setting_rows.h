@@ -11,7 +11,5 @@ const std::vector<SettingRow<Settings>>& setting_rows();
 std::vector<SettingRow<Settings>> target_rows();
 /// Keys of a [[layer]] table, all of them overrides for the parameters that `match` names.
 const std::vector<SettingRow<LayerRule>>& layer_rows();
-/// Whether unused_settings() knows when the key has an effect.
-bool has_use_rule(const std::string& key);
 
 }  // namespace gbcompress

@@ -226,6 +226,12 @@ const std::map<std::string, ReasonFunction>& reasons() {
   return table;
 }
 
+ReasonFunction reason_of(const std::string& key) {
+  if (const auto rule = reasons().find(key); rule != reasons().end()) return rule->second;
+  if (key.starts_with("layer.")) return reason_gnets;
+  throw Error(Errc::kFailure, key + " has no rule that says when it has an effect");
+}
+
 /// How messages name a key: the flag that set it, else the key.
 std::string shown(const std::string& key, const std::string& source) {
   return source.starts_with("-") ? source : key;
@@ -245,11 +251,7 @@ std::string unused_settings(const Settings& settings, const SettingsUse& use) {
   const Work work(settings.compress, use);
   std::map<Reason, std::set<std::string>> unused;
   for (const auto& [key, source] : settings.given) {
-    const auto rule = reasons().find(key);
-    const ReasonFunction found = rule != reasons().end()     ? rule->second
-                                 : key.starts_with("layer.") ? reason_gnets
-                                                             : reason_always;
-    if (const Reason reason = found(settings.compress, work); !reason.empty())
+    if (const Reason reason = reason_of(key)(settings.compress, work); !reason.empty())
       unused[reason].insert(shown(key, source));
   }
   std::string text;
@@ -272,7 +274,5 @@ std::string unused_settings(const Settings& settings, const std::vector<std::str
   return "warning: " + listed(names) + (names.size() == 1 ? " has" : " have") + " no effect on " +
          call;
 }
-
-bool has_use_rule(const std::string& key) { return reasons().contains(key); }
 
 }  // namespace gbcompress

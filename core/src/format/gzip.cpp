@@ -98,13 +98,4 @@ void MaybeGzip::expect_end() {
   if (!read_up_to(1).empty()) throw Error(Errc::kCorrupt, label_ + " holds more than it declares");
 }
 
-std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  MaybeGzip file(path);
-  auto content = file.read_up_to(max_bytes);
-  if (content.size() == max_bytes && !file.read_up_to(1).empty())
-    throw Error(Errc::kLimit, file.label() + " holds more than " + std::to_string(max_bytes) +
-                                  " bytes of content");
-  return content;
-}
-
 }  // namespace gbcompress

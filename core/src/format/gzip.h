@@ -45,7 +45,4 @@ class MaybeGzip {
   std::unique_ptr<Inflater> inflater_;
 };
 
-/// The whole content. @throws as MaybeGzip; Error(kLimit) for content above `max_bytes`
-std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::uint64_t max_bytes);
-
 }  // namespace gbcompress

@@ -31,14 +31,11 @@ struct BracketRule {
 /// Where a search stands: plain data. The values on both sides may be known (or assumed) from the
 /// start, and either side may be the larger one.
 struct BracketState {
-  static constexpr int kVersion = 1;
   double first = 0;                  ///< tried first, unless both sides are known
   std::optional<double> holds = {};  ///< the value nearest to `fails` that holds
   std::optional<double> fails = {};  ///< the value nearest to `holds` that does not
   std::optional<double> last = {};   ///< tried last
   int strides = 0, cuts = 0;         ///< made
-
-  bool operator==(const BracketState&) const = default;
 };
 
 /// Strides from the first value until one holds, then cuts the bracket between it and the last one

@@ -35,39 +35,9 @@ auto parsed(std::span<const std::byte> cbor, const char* kind, int version, cons
                                   "; use another one, or start again without `resume`");
 }
 
-json optional(const std::optional<double>& value) { return value ? json(*value) : json(); }
-std::optional<double> optional(const json& value) {
-  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-}
-
-constexpr const char* kBracket = "bracket search";
 constexpr const char* kLambda = "lambda search";
 
 }  // namespace
-
-std::vector<std::byte> to_cbor(const BracketState& s) {
-  return bytes_of({{"state", kBracket},
-                   {"version", BracketState::kVersion},
-                   {"first", s.first},
-                   {"holds", optional(s.holds)},
-                   {"fails", optional(s.fails)},
-                   {"last", optional(s.last)},
-                   {"strides", s.strides},
-                   {"cuts", s.cuts}});
-}
-
-BracketState bracket_state_of(std::span<const std::byte> cbor) {
-  return parsed(cbor, kBracket, BracketState::kVersion, [](const json& j) {
-    BracketState s;
-    s.first = j.at("first").get<double>();
-    s.holds = optional(j.at("holds"));
-    s.fails = optional(j.at("fails"));
-    s.last = optional(j.at("last"));
-    s.strides = j.at("strides").get<int>();
-    s.cuts = j.at("cuts").get<int>();
-    return s;
-  });
-}
 
 std::vector<std::byte> to_cbor(const LambdaSearchState& s) {
   json points = json::array();

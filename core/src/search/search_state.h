@@ -1,5 +1,5 @@
 #pragma once
-/// What a checkpoint holds of a search: plain data, and its bytes.
+/// What a checkpoint holds of a search for lambda: plain data, and its bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/internal.h"
-#include "search/bracket_search.h"
 #include "search/lambda_search.h"
 
 namespace GBC_INTERNAL gbcompress {
@@ -30,11 +29,9 @@ struct LambdaSearchState {
 };
 
 /// CBOR, with the version of the structure.
-std::vector<std::byte> to_cbor(const BracketState& state);
 std::vector<std::byte> to_cbor(const LambdaSearchState& state);
 
 /// @throws Error(kCorrupt) for bytes that are no such state, or of another version
-BracketState bracket_state_of(std::span<const std::byte> cbor);
 LambdaSearchState lambda_search_state_of(std::span<const std::byte> cbor);
 
 }  // namespace gbcompress

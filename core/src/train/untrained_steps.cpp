@@ -35,8 +35,6 @@ double trellis_error(double nearest) {
 
 }  // namespace
 
-double next_coarser(double step) { return step * fine_step(1); }
-
 double quantize_to_size(GenomicBottleneck& bottleneck, std::int64_t max_bytes,
                         Quantizer quantizer) {
   // Bits of a Gaussian number at that error: what the size is nearly proportional to.

@@ -11,8 +11,6 @@ namespace gbcompress {
 /// Without training: the finest steps found whose file has at most `max_bytes` bytes.
 /// @return the step that quantize() was given
 double quantize_to_size(GenomicBottleneck& bottleneck, std::int64_t max_bytes, Quantizer quantizer);
-/// The next larger step that quantize_to_size() would try.
-double next_coarser(double step);
 /// The coarsest steps found whose relative squared error is at most `max_error`.
 void quantize_to_error(GenomicBottleneck& bottleneck, double max_error, Quantizer quantizer);
 

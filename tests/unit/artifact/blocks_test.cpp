@@ -33,7 +33,7 @@ std::vector<float> weights(std::size_t count, std::uint64_t seed) {
 Bytes blocks_of(std::uint32_t type, std::size_t blocks, std::uint64_t seed = 1) {
   const gguf::BlockLayout& layout = *gguf::find_block_layout(type);
   Bytes made(blocks * layout.bytes);
-  if (gguf::has_reference(layout)) {
+  if (layout.even) {
     gguf::reference_blocks(layout, gguf::Rounding::kTwice,
                            weights(blocks * static_cast<std::size_t>(layout.weights()), seed),
                            made);
@@ -96,7 +96,7 @@ TEST(Blocks, GiveBackEveryByte) {
 TEST(Blocks, TakeLessThanZstd) {
   for (const std::uint32_t type : kTypes) {
     const gguf::BlockLayout& layout = *gguf::find_block_layout(type);
-    if (!gguf::has_reference(layout)) continue;
+    if (!layout.even) continue;
     const Bytes raw = blocks_of(type, 400'000 / layout.bytes);
     const auto [packed, packing] = pack(raw, 1, false, {.type = type});
     EXPECT_EQ(packing, Packing::kBlocks) << type;
@@ -181,7 +181,7 @@ TEST(Requantized, TakesTwoBytesWhereTheReferenceMadeIt) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
     for (const std::uint32_t type : kTypes) {
       const gguf::BlockLayout& layout = *gguf::find_block_layout(type);
-      if (!gguf::has_reference(layout)) continue;
+      if (!layout.even) continue;
       const Bytes base =
           elements(weights(300 * static_cast<std::size_t>(layout.weights()), type), dtype);
       for (const auto rounding : {gguf::Rounding::kTwice, gguf::Rounding::kOnce}) {
@@ -266,7 +266,7 @@ TEST(Requantized, TakesAnyBase) {
   for (std::size_t i = 5; i < values.size(); i += 61) values[i] = 3e38F;
   for (const std::uint32_t type : kTypes) {
     const gguf::BlockLayout& layout = *gguf::find_block_layout(type);
-    if (!gguf::has_reference(layout)) continue;
+    if (!layout.even) continue;
     Bytes raw(values.size() / static_cast<std::size_t>(layout.weights()) * layout.bytes);
     for (const auto rounding : {gguf::Rounding::kTwice, gguf::Rounding::kOnce})
       gguf::reference_blocks(layout, rounding, values, raw);

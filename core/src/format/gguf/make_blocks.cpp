@@ -173,8 +173,6 @@ void reference_block(const BlockLayout& layout, Rounding rounding, const float* 
 
 }  // namespace
 
-bool has_reference(const BlockLayout& layout) noexcept { return layout.even; }
-
 void reference_blocks(const BlockLayout& layout, Rounding rounding, std::span<const float> values,
                       std::span<std::byte> blocks) {
   std::fill(blocks.begin(), blocks.end(), std::byte{0});

@@ -13,9 +13,6 @@ namespace gbcompress::gguf {
 /// Whether sums of products are rounded once, as compilers with fused instructions make them.
 enum class Rounding : std::uint8_t { kTwice, kOnce };
 
-/// Whether reference_blocks() makes that type.
-bool has_reference(const BlockLayout& layout) noexcept;
-
 /// @param values  of whole blocks
 /// @param blocks  their bytes
 void reference_blocks(const BlockLayout& layout, Rounding rounding, std::span<const float> values,
