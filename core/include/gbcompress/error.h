@@ -67,8 +67,8 @@ class Error : public std::runtime_error {
 /// `\xNN`.
 std::string printable(std::string_view text);
 
-/// The candidate with the smallest edit distance to `word`, or "" where none is near (more than
-/// half of its letters differ).
+/// The candidate with the smallest edit distance to `word`, or "" where none is near (more than one
+/// and more than a third of its letters differ).
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 /// The `count` candidates with the smallest edit distances, the nearest first.
 std::vector<std::string> nearest_few(std::string_view word,

@@ -1,6 +1,7 @@
 #include "base/near_miss.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "gbcompress/error.h"
@@ -14,29 +15,33 @@ constexpr std::size_t kLongestWord = 256;
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, kLongestWord);
-  std::vector<std::size_t> row(b.size() + 1);
+  std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
+    next[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        next[j] = std::min(next[j], before[j - 2] + 1);
     }
+    before.swap(row);
+    row.swap(next);
   }
   return row.back();
 }
 
+bool is_near(std::string_view word, std::size_t distance) {
+  return distance < word.size() && distance <= std::max<std::size_t>(1, word.size() / 3);
+}
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t best_distance = word.size() / 2 + 1;
+  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
   for (const auto& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
+    if (!is_near(word, distance) || distance >= best_distance) continue;
+    best = candidate;
+    best_distance = distance;
   }
   return best;
 }

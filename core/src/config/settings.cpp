@@ -182,6 +182,17 @@ Assignment parse_assignment(std::string_view text) {
   return {trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1))};
 }
 
+/// Of the keys of the section that the variable's name begins with.
+std::string variable_hint(const std::string& name, const std::string& section) {
+  const std::string prefix = environment_name(section) + "_";
+  std::vector<std::string> endings;
+  for (const auto& row : setting_rows())
+    if (section_of(row.key) == section)
+      endings.push_back(environment_name(row.key).substr(prefix.size()));
+  const std::string best = nearest(name.substr(prefix.size()), endings);
+  return best.empty() ? "" : "; did you mean " + prefix + best + "?";
+}
+
 bool is_known(const std::string& key) {
   return is_strategy_option(key) || find(setting_rows(), key);
 }
@@ -240,10 +251,10 @@ void Settings::apply_below_flags(const std::optional<std::filesystem::path>& fil
 
 void Settings::apply_environment() {
   std::string target_given;
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (const auto& row : setting_rows()) {
     const std::string name = environment_name(row.key);
-    names.push_back(name);
+    names.insert(name);
     const char* value = std::getenv(name.c_str());
     if (!value) continue;
     if (section_of(row.key) == "target") {
@@ -256,11 +267,10 @@ void Settings::apply_environment() {
     const char* end = std::strchr(*entry, '=');
     if (!end) continue;
     const std::string name(*entry, static_cast<std::size_t>(end - *entry));
-    bool known = false, ours = false;
-    for (const auto& candidate : names) known = known || candidate == name;
+    if (names.contains(name)) continue;
     for (const auto& section : sections())
-      ours = ours || name.starts_with(environment_name(section) + "_");
-    if (ours && !known) fail(printable(name), "no such setting" + did_you_mean(name, names));
+      if (name.starts_with(environment_name(section) + "_"))
+        fail(printable(name), "no such setting" + variable_hint(name, section));
   }
 }
 

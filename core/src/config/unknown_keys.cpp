@@ -23,17 +23,17 @@ class Nearest {
  public:
   explicit Nearest(const std::string& key) : key_(key) {}
 
-  /// As a whole: half of the letters may differ.
-  void try_whole(const std::string& written, const std::string& meant) {
-    const std::size_t distance = edit_distance(key_, written);
-    if (distance <= key_.size() / 2 && distance < distance_) keep(distance, meant);
+  /// As a whole, where no section was given: "gnets" means the table gnet.
+  void try_whole(const std::string& meant) {
+    const std::size_t distance = edit_distance(key_, meant);
+    if (is_near(key_, distance)) keep(distance, meant);
   }
-  /// In its last part alone, of which a third may differ: "lambd" and "train.lambda" mean
-  /// rate.lambda. A section that was given and differs counts as one letter.
+  /// In its last part alone: "lambd" and "train.lambda" mean rate.lambda. A section that was given
+  /// and differs counts as one letter.
   void try_last_part(const std::string& meant) {
     const std::string_view last = last_part(key_);
     const std::size_t distance = edit_distance(last, last_part(meant));
-    if (distance > last.size() / 3) return;
+    if (distance > 0 && !is_near(last, distance)) return;
     const bool sections_differ =
         key_.find('.') != std::string::npos && section(key_) != section(meant);
     keep(distance + sections_differ, meant);
@@ -65,12 +65,10 @@ std::string hint_for(const std::string& key) {
   if (key.find('.') == std::string::npos) {
     std::set<std::string> tables = {"layer", "schema"};
     for (const auto& row : setting_rows()) tables.insert(std::string(section(row.key)));
-    for (const std::string& table : tables) nearest.try_whole(table, table);
+    for (const std::string& table : tables) nearest.try_whole(table);
+    for (const auto& row : setting_rows()) nearest.try_whole(row.key);
   }
-  for (const auto& row : setting_rows()) {
-    nearest.try_whole(row.key, row.key);
-    nearest.try_last_part(row.key);
-  }
+  for (const auto& row : setting_rows()) nearest.try_last_part(row.key);
   return nearest.hint();
 }
 

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/near_miss.h"
 #include "base/utf8.h"
 #include "gbcompress/error.h"
 #include "support/files.h"
@@ -64,6 +65,25 @@ TEST(NearMiss, FindsTyposAndLeavesStrangersAlone) {
   EXPECT_EQ(nearest("x", {}), "");
   EXPECT_EQ(did_you_mean("taget", keys), "; did you mean target?");
   EXPECT_EQ(did_you_mean("qqqqqqqq", keys), "");
+  EXPECT_EQ(did_you_mean("ratios", {"ranks", "rates"}), "; did you mean rates?");
+}
+
+TEST(NearMiss, AThirdOfTheLettersMayDifferAndOneOfShortWords) {
+  EXPECT_EQ(nearest("world", {"force"}), "");
+  EXPECT_EQ(nearest("rank", {"part"}), "");
+  EXPECT_EQ(nearest("lr", {"ls"}), "ls");
+  EXPECT_EQ(nearest("x", {"y"}), "");
+  EXPECT_EQ(nearest("", {"y"}), "");
+  EXPECT_EQ(nearest("abcdef", {"abcdxy"}), "abcdxy");
+  EXPECT_EQ(nearest("abcde", {"abcxy"}), "");
+}
+
+TEST(NearMiss, ExchangedNeighborsAreOneEdit) {
+  EXPECT_EQ(edit_distance("taks", "task"), 1u);
+  EXPECT_EQ(edit_distance("ab", "ba"), 1u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
 }
 
 }  // namespace

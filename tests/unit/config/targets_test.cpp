@@ -63,6 +63,7 @@ TEST(UnknownKeys, AreNamedTogetherWithTheKeysTheyMean) {
   EXPECT_EQ(unknown("train.lambda"), "`set`: unknown key train.lambda; did you mean rate.lambda?");
   EXPECT_EQ(unknown("epoch"), "`set`: unknown key epoch; did you mean train.epochs?");
   EXPECT_EQ(unknown("zzzzzzzz"), "`set`: unknown key zzzzzzzz");
+  EXPECT_EQ(unknown("train.foo"), "`set`: unknown key train.foo");
   const std::string several = unknown("lr");
   EXPECT_NE(several.find(" or "), std::string::npos) << several;
   EXPECT_NE(several.find("rate.lr"), std::string::npos) << several;
