@@ -22,23 +22,27 @@ namespace {
               what + "; see gbcompress " + (verb.empty() ? "" : verb + " ") + "--help");
 }
 
-/// Every name with its dashes, for the nearest one.
-std::vector<std::string> option_names(const po::options_description& options) {
-  std::vector<std::string> names;
-  for (const auto& option : options.options()) names.push_back("--" + option->long_name());
-  return names;
+std::string without_dashes(const std::string& option) {
+  return option.substr(std::min(option.find_first_not_of('-'), option.size()));
 }
 
-/// The nearest option, and a setting that ends in the name of the unknown one.
+/// What to give in place of an unknown option: a setting that ends in its name, else the nearest
+/// option. An option of more letters is named beside a setting.
 std::string instead_of(const std::string& unknown, const po::options_description& options) {
-  std::string key = "." + unknown.substr(std::min<std::size_t>(2, unknown.size()));
-  std::replace(key.begin(), key.end(), '-', '_');
-  const std::string near = did_you_mean(unknown, option_names(options));
+  const std::string word = without_dashes(unknown);
+  std::vector<std::string> names;
+  for (const auto& option : options.options()) names.push_back(option->long_name());
+  const std::string near = nearest(word, names);
+  std::string ending = "." + word;
+  std::replace(ending.begin(), ending.end(), '-', '_');
+  std::string use;
   if (options.find_nothrow("set", false))
     for (const SettingInfo& setting : setting_table())
-      if (setting.key.ends_with(key))
-        return near + (near.empty() ? "; use" : "; or use") + " --set " + setting.key + "=VALUE";
-  return near;
+      if (setting.key.ends_with(ending))
+        use += (use.empty() ? "--set " : " or --set ") + setting.key + "=VALUE";
+  if (near.empty()) return use.empty() ? "" : "; use " + use;
+  if (use.empty()) return "; did you mean --" + near + "?";
+  return near.starts_with(word) ? "; use --" + near + ", or " + use : "; use " + use;
 }
 
 struct Parsed {
@@ -68,6 +72,9 @@ Parsed parse(const std::vector<std::string>& tokens, const po::options_descripti
     }
   } catch (const po::unknown_option& error) {
     const std::string name = printable(error.get_option_name());
+    if (const std::string instead = instead_of_removed("option " + without_dashes(name));
+        !instead.empty())
+      fail_usage(name + " was removed; " + instead, verb);
     fail_usage("unknown option " + name + instead_of(name, visible), verb);
   } catch (const po::multiple_occurrences& error) {
     fail_usage("option " + error.get_option_name() + " was given twice", verb);

@@ -7,6 +7,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
+#include "gbcompress/settings.h"
 #include "load_plugins.h"
 #include "numbers.h"
 #include "table.h"
@@ -78,6 +79,8 @@ void print_report(const EngineReport& report) {
 
 int bench_with_torch(const Arguments& arguments) {
   const std::string what = arguments.words()[0];
+  if (const std::string instead = instead_of_removed("bench " + what); !instead.empty())
+    throw Error(Errc::kUsage, "bench " + what + " was removed; " + instead);
   if (what != "engine")
     throw Error(Errc::kUsage, "bench has no target named " + printable(what) +
                                   did_you_mean(what, {"engine"}) + "; see gbcompress bench --help");

@@ -40,6 +40,7 @@ class Bench(harness.CliTest):
             ([], "bench needs engine"),
             (["motor"], "bench has no target named motor"),
             (["engin"], "did you mean engine"),
+            (["scaling"], "bench scaling was removed; the page docs/guides/several-machines.md"),
             (["engine", "--shape", "mnist-mpl"], "shape mnist-mpl is not known; did you mean mnist-mlp"),
             (["engine", "--shape", "0x4"], "a layer of 0x4 is not possible"),
             (["engine", "--shape", "2x2"], "smaller than its g-net"),

@@ -352,6 +352,32 @@ class Unknown(harness.CliTest):
         self.refused(USAGE, r'--mode must be one of auto, quantized, generated, exact, not "quantised"; did you mean quantized',
                      *common, "--mode", "quantised")
 
+    def test_an_option_with_the_name_of_a_setting_leads_to_it(self):
+        common = ("compress", self.model(), "-o", self.path("x.gbz"))
+        for option, text in (("--timeout", r"unknown option --timeout; use --set ranks\.timeout=VALUE; see"),
+                             ("--listen", r"unknown option --listen; use --set ranks\.listen=VALUE; see"),
+                             ("--backend", r"unknown option --backend; use --set ranks\.backend=VALUE; see"),
+                             ("--placement", r"unknown option --placement; use --set ranks\.placement=VALUE; see"),
+                             ("--loss", r"unknown option --loss; use --set train\.loss=VALUE; see"),
+                             ("--lr", r"unknown option --lr; use --set optim\.lr=VALUE or --set rate\.lr=VALUE; see")):
+            self.refused(USAGE, text, *common, option, "1")
+        self.refused(USAGE, "unknown option --worlds; see", *common, "--worlds", "2")
+
+    def test_a_removed_name_leads_to_what_to_use(self):
+        common = ("compress", self.model(), "-o", self.path("x.gbz"))
+        for arguments, text in ((("--world", "2"), "--world was removed; set the environment variable WORLD_SIZE; see"),
+                                (("--rank", "0"), "--rank was removed; set the environment variable RANK; see"),
+                                (("--master", "a:1"), "--master was removed; set the environment variables MASTER_ADDR and MASTER_PORT"),
+                                (("--set", "optim.eps=1"), r"--set: optim\.eps was removed; Adam's epsilon is 1e-8$"),
+                                (("--set", "train.mirror=yes"), r"--set: train\.mirror was removed; use train\.flip$"),
+                                (("--mode", "raw"), 'exact, not "raw"; use exact$'),
+                                (("--mode", "fast"), 'exact, not "fast"; use --effort fast$')):
+            self.refused(USAGE, text, *common, *arguments)
+        self.refused(USAGE, "GBCOMPRESS_TRAIN_MIRROR: train.mirror was removed; use train.flip", *common,
+                     environment={"GBCOMPRESS_TRAIN_MIRROR": "1"})
+        self.refused(USAGE, "--simulate was removed; the page", "inspect", self.model(), "--plan", "--simulate")
+        self.refused(USAGE, "unknown verb plan; use gbcompress inspect MODEL --plan", "plan", self.model())
+
 
 class Help(harness.CliTest):
     def test_groups_and_order(self):

@@ -101,7 +101,7 @@ class Sweeps(harness.CliTest):
         self.model()
         self.refused(USAGE, "sweep needs MODEL", "sweep", "-o", self.path("curve"))
         self.refused(USAGE, "name the folder", "sweep", self.path("model.safetensors"))
-        self.refused(USAGE, "unknown option --lambda; did you mean --lambdas", *self.sweep("--lambda", "1"))
+        self.refused(USAGE, "unknown option --lambda; use --lambdas, or --set rate.lambda=VALUE", *self.sweep("--lambda", "1"))
         self.refused(USAGE, "--ratios takes numbers above 0", *self.sweep("--ratios", "4,,8"))
         self.refused(USAGE, "--ratios takes numbers above 0", *self.sweep("--ratios", "-4"))
         self.refused(USAGE, "--ratios takes numbers above 0", *self.sweep("--ratios", "4,nan"))

@@ -30,6 +30,11 @@ const std::vector<SettingInfo>& layer_table();
 /// "GBCOMPRESS_GNET_HIDDEN" for "gnet.hidden".
 std::string environment_name(const std::string& key);
 
+/// What to use in place of a name that earlier versions had, "use train.flip": of a key, an option
+/// of the command line ("option world"), or a verb with its word ("bench scaling"); "" for any
+/// other name.
+std::string instead_of_removed(std::string_view name);
+
 /// How the processes of a run meet and wait.
 struct RankSettings {
   std::string backend = "auto";  ///< "gloo", "nccl"; "auto": by the device
@@ -58,7 +63,8 @@ struct Settings {
   ///         you mean gnet.hidden?" (all of the file at once), wrong type, out of range, syntax
   void apply_file(const std::filesystem::path& file);
   /// GBCOMPRESS_GNET_HIDDEN=8 sets gnet.hidden; every key has such a name. Unknown names are errors
-  /// when they begin like a key's (GBCOMPRESS_GNET_...). @throws Error(kConfig)
+  /// when they begin like a key's (GBCOMPRESS_GNET_...). GBCOMPRESS_FIT_STEPS, for tests, sets
+  /// TrainOptions::fit_steps. @throws Error(kConfig)
   void apply_environment();
   /// One `key=value`, the value as TOML writes it; a bare word is a string, and the brackets of a
   /// list may be left out. @throws Error(kConfig)
@@ -74,7 +80,7 @@ struct Settings {
   bool given_in_call(const std::string& key) const;
 
   /// Every key that the result depends on with its resolved value, as one JSON object; the same
-  /// settings, the same text. How the run is carried out (threads, kernel, ranks, checkpoints) is
+  /// settings, the same text. How the run is carried out (threads, ranks, checkpoints) is
   /// not in it.
   std::string to_json() const;
   /// The same for keys that differ from their defaults only, with the version whose defaults those

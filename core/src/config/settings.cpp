@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "config/removed_names.h"
 #include "config/setting_rows.h"
 #include "config/toml_reader.h"
 #include "config/unknown_keys.h"
@@ -29,6 +30,14 @@ const SettingRow<T>* find(const std::vector<SettingRow<T>>& rows, const std::str
   return nullptr;
 }
 
+/// What to say of a text that is no value of the row.
+template <typename T>
+std::string choice_hint(const std::string& text, const SettingRow<T>& row) {
+  const std::string last = row.key.substr(row.key.rfind('.') + 1);
+  const std::string instead = instead_of_removed(last + "=" + text);
+  return instead.empty() ? did_you_mean(text, row.choices) : "; " + instead;
+}
+
 /// @param shown  the key as messages name it; a flag is named by itself
 template <typename T>
 void set_row(const SettingRow<T>& row, T& target, const SettingValue& value, const std::string& at,
@@ -36,7 +45,7 @@ void set_row(const SettingRow<T>& row, T& target, const SettingValue& value, con
   const auto* text = std::get_if<std::string>(&value);
   const SettingValue read = text && row.with_unit ? row.with_unit(*text) : value;
   if (row.set(target, read)) return;
-  const std::string hint = text ? did_you_mean(*text, row.choices) : "";
+  const std::string hint = text ? choice_hint(*text, row) : "";
   const std::string what = " must be " + row.accepts + ", not " +
                            (text && row.type != "string" ? printable(*text) : to_toml(value)) +
                            hint + (row.advice ? row.advice(read) : "");
@@ -46,9 +55,13 @@ void set_row(const SettingRow<T>& row, T& target, const SettingValue& value, con
 
 std::string section_of(const std::string& key) { return key.substr(0, key.find('.')); }
 
+/// Of settings, those that were removed too.
 std::set<std::string> sections() {
   std::set<std::string> result;
   for (const auto& row : setting_rows()) result.insert(section_of(row.key));
+  for (const RemovedName& each : removed_names())
+    if (each.name.find('.') != std::string_view::npos && !each.name.starts_with("layer."))
+      result.insert(section_of(std::string(each.name)));
   return result;
 }
 
@@ -182,6 +195,13 @@ Assignment parse_assignment(std::string_view text) {
   return {trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1))};
 }
 
+/// "train.mirror was removed; use train.flip" for the variable of that key, or "".
+std::string removal_of_variable(const std::string& name) {
+  for (const RemovedName& each : removed_names())
+    if (environment_name(std::string(each.name)) == name) return removal_of(each.name);
+  return "";
+}
+
 /// Of the keys of the section that the variable's name begins with.
 std::string variable_hint(const std::string& name, const std::string& section) {
   const std::string prefix = environment_name(section) + "_";
@@ -268,6 +288,8 @@ void Settings::apply_environment() {
     if (!end) continue;
     const std::string name(*entry, static_cast<std::size_t>(end - *entry));
     if (names.contains(name)) continue;
+    if (const std::string removal = removal_of_variable(name); !removal.empty())
+      fail(name, removal);
     for (const auto& section : sections())
       if (name.starts_with(environment_name(section) + "_"))
         fail(printable(name), "no such setting" + variable_hint(name, section));

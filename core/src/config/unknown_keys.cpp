@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/near_miss.h"
+#include "config/removed_names.h"
 #include "config/setting_rows.h"
 #include "gbcompress/error.h"
 
@@ -75,10 +76,16 @@ std::string hint_for(const std::string& key) {
 }  // namespace
 
 void UnknownKeys::add(const std::string& at, const std::string& key) {
-  lines_.push_back(at + ": unknown key " + printable(key) + hint_for(key));
+  const std::string removal = removal_of(key);
+  lines_.push_back(at + ": " +
+                   (removal.empty() ? "unknown key " + printable(key) + hint_for(key) : removal));
 }
 
 void UnknownKeys::add_layer(const std::string& at, const std::string& key) {
+  if (const std::string removal = removal_of("layer." + key); !removal.empty()) {
+    lines_.push_back(at + ": " + removal);
+    return;
+  }
   std::vector<std::string> keys;
   for (const auto& row : layer_rows()) keys.push_back(row.key);
   lines_.push_back(at + ": unknown key layer." + printable(key) + did_you_mean(key, keys));
