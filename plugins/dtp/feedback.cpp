@@ -60,8 +60,8 @@ Feedback::Feedback(const Stage& stage, const at::Tensor& example, const Settings
   options.beta2 = settings.beta2;
   options.weight_decay = settings.decay;
   if (settings.optimizer == FeedbackOptimizer::kSgd) {
-    options.rule = OptimizerRule::kSgd;
-    options.beta1 = settings.momentum;
+    options.optimizer = OptimizerRule::kSgd;
+    options.momentum = settings.momentum;
   }
   optimizer_.emplace(std::vector{weights_}, options);
 }

@@ -56,7 +56,7 @@ class Devices(harness.CliTest):
         self.both(*model, "--ratio", "12", "--effort", "fast")
         self.both(*model, "--ratio", "20", "--epochs", "0")
         self.both(*model, "--set", "rate.lambda=0.2", "--epochs", "2")
-        self.both(*model, "--set", "rate.lambda=0.2", "--epochs", "2", "--set", "train.loss=task", "--set", "quant.step_per=row")
+        self.both(*model, "--set", "rate.lambda=0.2", "--epochs", "2", "--set", "train.loss=task")
 
     def test_g_nets_and_exact_values(self):
         model = self.trained()

@@ -30,8 +30,8 @@ class GNets(harness.CliTest):
         model = self.model(widths=(64, 300, 40, 10))
         settings = ("--set", "gnet.hidden=4", "--set", "gnet.min_elements=100")
         out = self.path("m.gbz")
-        self.succeed("compress", model, "-o", out, "--ratio", "3", "-q", "--mode", "generated", "--set",
-                     "train.fit_steps=5", *settings)
+        self.succeed("compress", model, "-o", out, "--ratio", "3", "-q", "--mode", "generated", *settings,
+                     environment=harness.fit_steps(5))
         made = {t["name"]: t for t in self.succeed("inspect", out, "--json").json["tensors"]}
         listed = {t["name"]: t for t in self.succeed("inspect", model, "--plan", "--json", *settings).json["tensors"]}
         self.assertEqual({n: t["kind"] for n, t in made.items()}, {n: t["kind"] for n, t in listed.items()})

@@ -20,8 +20,16 @@ TIMEOUT = 240  # seconds; none of these commands comes near
 DONE, FAILED, USAGE, INPUT, TARGET, PLUGIN = range(6)
 # Of two processes the first; nobody listens.
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
-# G-nets, a little fitted and trained.
-QUICK = ("--set", "weights.mode=generated", "--set", "train.fit_steps=20", "--set", "train.epochs=1")
+# G-nets, a little trained; run_cli() lets them be fitted a little beside it.
+QUICK = ("--set", "weights.mode=generated", "--set", "train.epochs=1")
+
+
+def fit_steps(count):
+    """Environment of a call that fits g-nets in so many steps."""
+    return {"GBCOMPRESS_FIT_STEPS": str(count)}
+
+
+FEW_STEPS = fit_steps(20)
 
 
 def safetensors(tensors, header=None, length=None):
@@ -106,6 +114,8 @@ class CliTest(unittest.TestCase):
         return self.write(name, safetensors(mlp(widths, **more)))
 
     def run_cli(self, *arguments, environment=None, **more):
+        if QUICK[1] in arguments:
+            environment = {**FEW_STEPS, **(environment or {})}
         more.setdefault("stdin", subprocess.DEVNULL)
         done = subprocess.run([EXECUTABLE, *arguments], capture_output=True, text=True, timeout=TIMEOUT,
                               cwd=self.folder, env=clean_environment(environment), **more)

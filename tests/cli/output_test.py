@@ -95,7 +95,7 @@ class Results(harness.CliTest):
                          ("mlp", done["identity"], done["output_bytes"]))
         # The file remembers what differs from the defaults, under the same names.
         kept = {k: v for k, v in listed["settings"].items() if k != "version"}
-        self.assertEqual(kept["train"]["fit_steps"], 20)
+        self.assertEqual(kept["train"]["epochs"], 1)
         self.assertNotIn("optim", kept)
         for section, keys in kept.items():
             for key, value in keys.items():
@@ -128,8 +128,8 @@ class Results(harness.CliTest):
         model, out = self.model(), self.path("x.gbz")
         # One step of fitting leaves a g-net where it began, next to zero.
         made = ("--arch", "mlp", "--data", "digits", "--epochs", "0", "--force", "-o", out, "--max-bytes", "2k",
-                "--mode", "generated", "--set", "train.fit_steps=1", "--set", "gnet.generator=gnet")
-        result = self.succeed("compress", model, *made, "--json")
+                "--mode", "generated", "--set", "gnet.generator=gnet")
+        result = self.succeed("compress", model, *made, "--json", environment=harness.fit_steps(1))
         self.assertRegex(result.err, r"warning: 1 of 4 tensors keep less than half of their energy \(sum of "
                          r"squares\): 0\.weight keeps \d+ %")
         least = min(result.json["tensors"], key=lambda t: t["energy"])

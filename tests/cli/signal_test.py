@@ -10,14 +10,17 @@ import harness
 from harness import QUICK
 
 
+LONG = harness.fit_steps(20_000)
+
+
 class Signals(harness.CliTest):
     def stop(self, sent, data=()):
         model = self.model()
         before = self.snapshot()
         command = [harness.EXECUTABLE, "compress", model, "--arch", "mlp", "--ratio", "2", "-o", self.path("out.gbz"),
-                   "--mode", "generated", "--set", "train.fit_steps=100000000", *data]
+                   "--mode", "generated", *data]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env=harness.clean_environment(), cwd=self.folder)
+                                 env=harness.clean_environment(harness.fit_steps(100_000_000)), cwd=self.folder)
         seen = ""
         try:
             for line in child.stderr:
@@ -43,7 +46,7 @@ class Signals(harness.CliTest):
     def interrupted(self, *command):
         """Ctrl-C once the run computes. @return the result"""
         child = subprocess.Popen([harness.EXECUTABLE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env=harness.clean_environment(), cwd=self.folder)
+                                 env=harness.clean_environment(LONG), cwd=self.folder)
         seen = ""
         try:
             for line in child.stderr:
@@ -59,13 +62,13 @@ class Signals(harness.CliTest):
 
     def shell(self, command):
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=harness.TIMEOUT,
-                              env=harness.clean_environment(), cwd=self.folder, stdin=subprocess.DEVNULL)
+                              env=harness.clean_environment(LONG), cwd=self.folder, stdin=subprocess.DEVNULL)
         return harness.Result(done.returncode, done.stdout, done.stderr)
 
     def test_the_message_is_the_command_that_continues(self):
         model = self.model("it's a model.safetensors")
-        run = ("--arch", "mlp", "--ratio", "2", "--mode", "generated", "--set", "train.fit_steps=20000", "-q")
-        self.succeed("compress", model, *run, "-o", "whole.gbz")
+        run = ("--arch", "mlp", "--ratio", "2", "--mode", "generated", "-q")
+        self.succeed("compress", model, *run, "-o", "whole.gbz", environment=LONG)
         out = "it's $out.gbz"
         run = run[:-1]
         result = self.interrupted("compress", *run, "-o", out, model)
@@ -75,7 +78,7 @@ class Signals(harness.CliTest):
         self.assertTrue(said[1].endswith(" --resume 'it'\\''s $out.gbz.checkpoints'"), said[1])
         # The same call says the same, and changes nothing.
         before = self.snapshot()
-        again = self.run_cli("compress", *run, "-o", out, model)
+        again = self.run_cli("compress", *run, "-o", out, model, environment=LONG)
         self.assertEqual(again.status, harness.USAGE, again)
         self.one_message(again, "holds checkpoints of an earlier run; delete the folder, or continue that run: ")
         self.assertIn(said[1], again.err)
@@ -86,8 +89,8 @@ class Signals(harness.CliTest):
 
     def test_one_of_several_inputs_is_continued_alone(self):
         models = [self.model("a.safetensors"), self.model("b.safetensors")]
-        result = self.interrupted("compress", *models, "--arch", "mlp", "--ratio", "2", "--mode", "generated", "--set",
-                                  "train.fit_steps=20000", "-o", "out/")
+        result = self.interrupted("compress", *models, "--arch", "mlp", "--ratio", "2", "--mode", "generated",
+                                  "-o", "out/")
         self.assertEqual(result.status, 128 + signal.SIGINT, result)
         self.one_message(result, "this continues the run: .* -o out/a.gbz --resume out/a.gbz.checkpoints\n")
         self.assertIn("0 of 2 files written; failed: ", result.out)
@@ -122,7 +125,7 @@ class Progress(harness.CliTest):
         model = self.model()
         child = subprocess.Popen(
             [harness.EXECUTABLE, "compress", model, "--ratio", "2", "-o", self.path("out.gbz"), "--force", *QUICK],
-            stdout=subprocess.PIPE, stderr=follower, env=harness.clean_environment(environment), cwd=self.folder)
+            stdout=subprocess.PIPE, stderr=follower, env=harness.clean_environment({**harness.FEW_STEPS, **environment}), cwd=self.folder)
         os.close(follower)
         shown = b""
         while True:
@@ -155,7 +158,7 @@ class Progress(harness.CliTest):
 
     def test_plain_lines_name_rate_and_remaining_time(self):
         result = self.succeed("compress", self.model(), "--ratio", "2", "-o", self.path("x.gbz"), "--mode", "generated",
-                              "--set", "train.fit_steps=1000")
+                              environment=harness.fit_steps(1000))
         lines = [line for line in result.err.splitlines() if line.startswith("fit ")]
         self.assertLessEqual(len(lines), 12, result)
         self.assertTrue(re.match(r"fit +100 % +1,000/1,000 +[\d.,]+/s +loss \S+$", lines[-1]), lines[-1])

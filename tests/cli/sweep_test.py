@@ -61,7 +61,7 @@ class Sweeps(harness.CliTest):
         """Ends a sweep once `after` points were told; gives the files' times."""
         child = subprocess.Popen([harness.EXECUTABLE, *self.sweep("--data", "digits", *FAST)], cwd=self.folder,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env=harness.clean_environment())
+                                 env=harness.clean_environment(harness.FEW_STEPS))
         told = 0
         for line in child.stderr:
             told += bool(re.match(r"gbcompress: .*: [\d,]+ bytes$", line))
@@ -116,8 +116,8 @@ class Sweeps(harness.CliTest):
     def test_other_settings_are_named(self):
         self.model()
         self.succeed(*self.sweep("--ratios", "4", *QUICK))
-        self.refused(USAGE, r"train\.fit_steps \(20 there, 21 here\)",
-                     *self.sweep("--ratios", "4", "-q", "--set", "train.fit_steps=21", "--set", "train.epochs=1"))
+        self.refused(USAGE, r"optim\.beta2 \(0\.95 there, 0\.5 here\)",
+                     *self.sweep("--ratios", "4", "-q", *QUICK, "--set", "optim.beta2=0.5"))
         self.model(widths=(64, 16, 10))
         self.refused(USAGE, "points of another sweep; they differ in model", *self.sweep("--ratios", "4", "-q", *QUICK))
         self.write("curve/points.jsonl", "no json\n")

@@ -104,13 +104,13 @@ class Usage(harness.CliTest):
 
     def test_later_layers_of_settings_win(self):
         model = self.model()
-        config = self.write("run.toml", "[train]\nepochs = 3\nbatch = 3\nseed = 3\nfit_steps = 3\n[target]\nratio = 2\n")
+        config = self.write("run.toml", "[train]\nepochs = 3\nbatch = 3\nseed = 3\nshift = 3\n[target]\nratio = 2\n")
         result = self.succeed("compress", model, "--arch", "mlp", "-o", self.path("x.gbz"), "--json", "-q", "--config",
                               config, "--set", "train.seed=5", "--set", "train.epochs=5", "--epochs", "6",
                               "--max-bytes", "50kB",
                               environment={"GBCOMPRESS_TRAIN_BATCH": "4", "GBCOMPRESS_TRAIN_SEED": "4"})
         settings = result.json["settings"]
-        self.assertEqual([settings["train"][key] for key in ("fit_steps", "batch", "seed", "epochs")], [3, 4, 5, 6])
+        self.assertEqual([settings["train"][key] for key in ("shift", "batch", "seed", "epochs")], [3, 4, 5, 6])
         self.assertEqual(settings["target"], {"ratio": None, "max_bytes": 50000, "bits": None, "max_drop": None,
                                                "max_error": None})
         self.assertEqual(settings["train"]["loss"], "weights")

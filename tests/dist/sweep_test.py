@@ -14,8 +14,9 @@ import ranks
 
 PROGRAM, DIGITS = os.environ["GBCOMPRESS"], os.environ["GBC_DIGITS"]
 FAILED, USAGE = 1, 2
-FAST = ("--set", "train.fit_steps=20", "--epochs", "1", "--lambdas", "1,0.1")
-SLOWER = ("--set", "train.fit_steps=20", "--epochs", "40", "--lambdas", "1,0.1")
+FAST = ("--epochs", "1", "--lambdas", "1,0.1")
+SLOWER = ("--epochs", "40", "--lambdas", "1,0.1")
+os.environ["GBCOMPRESS_FIT_STEPS"] = "20"  # of every rank
 LONG = 600
 
 
@@ -118,7 +119,7 @@ class Sweeps(unittest.TestCase):
 
     def test_ranks_that_were_asked_for_other_points(self):
         outputs, text = self.finish(
-            self.start(2, FAST[:4], own=[("--lambdas", "1"), ("--lambdas", "0.5")]), [USAGE, USAGE])
+            self.start(2, FAST[:2], own=[("--lambdas", "1"), ("--lambdas", "0.5")]), [USAGE, USAGE])
         for out, err in outputs:
             self.assertIn("the ranks do not agree on the points", err, text)
         outputs, text = self.finish(self.start(2, own=[("--seed", "1"), ("--seed", "2")]), [USAGE, USAGE])

@@ -15,7 +15,8 @@ import unittest
 import ranks
 
 PROGRAM, TRAINER, DIGITS = os.environ["GBCOMPRESS"], os.environ["GBC_DIST_TRAINER"], os.environ["GBC_DIGITS"]
-SHORT = ["--mode", "generated", "--set", "train.fit_steps=20", "--set", "train.epochs=2", "--set", "gnet.min_elements=100"]
+SHORT = ["--mode", "generated", "--set", "train.epochs=2", "--set", "gnet.min_elements=100"]
+os.environ["GBCOMPRESS_FIT_STEPS"] = "20"  # of every rank
 
 
 class Job(ranks.Job):
@@ -153,7 +154,7 @@ class Files(Case):
                 name = self.path(f"{threads}-{len(extra)}.gbz")
                 self.done(Job(1, PROGRAM, "compress", "--from-scratch", "--arch", "resnet20", "--data",
                               "cifar10:" + self.folder, "-q", "-o", name, "--mode", "generated", "--epochs", 1, "--set",
-                              "train.fit_steps=1", "--set", f"train.threads={threads}", *extra))
+                              f"train.threads={threads}", *extra, GBCOMPRESS_FIT_STEPS=1))
                 files[threads, len(extra)] = self.content(name)
         self.assertEqual(files[1, 1], files[2, 1])
         # It must be the flag that makes them equal.

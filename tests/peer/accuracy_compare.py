@@ -252,7 +252,8 @@ def ours(options, data, seed, arch, settings, more, mode="exact", rules=None, ex
             with open(os.path.join(folder, "rules.toml"), "w") as config:
                 config.write(rules)
             command += ["--config", config.name]
-        report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        environment = {**os.environ, "GBCOMPRESS_FIT_STEPS": "0"}
+        report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
     return report["metric"]["last_exit"] if exit_number else report["metric"]["after"]
 
 
@@ -281,7 +282,7 @@ def our_al(options, data, seed):
 def our_gnets(options, data, seed):
     flat = (data[0].reshape(len(data[0]), -1), data[1], data[2].reshape(len(data[2]), -1), data[3])
     return ours(options, flat, seed, "mlp:" + "-".join(map(str, GNETS["widths"])), GNETS,
-                ["artifact.coding=fp32", "target.max_bytes=10000000", "train.fit_steps=0", f"optim.lr={GNETS['lr']}",
+                ["artifact.coding=fp32", "target.max_bytes=10000000", f"optim.lr={GNETS['lr']}",
                  f"optim.plain_lr={GNETS['lr']}", "optim.plain_beta2=0.999"], mode="generated",
                 # A rule fixes the tiles; of the setting alone, the recipe makes more and smaller ones up to the size.
                 rules=f'[[layer]]\nmatch = "*.weight"\ntile_weights = {GNETS["tile"]}\nhidden = [{GNETS["hidden"]}]\n')  # fmt: skip

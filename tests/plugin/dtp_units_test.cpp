@@ -23,7 +23,7 @@ at::Tensor all_parameters(const Training& run) {
 at::Tensor change_by_ours(double lr, double decay) {
   BottleneckOptions weights = test::all_plain();
   weights.plain_optimizer = {
-      .lr = lr, .beta1 = 0.9, .weight_decay = decay, .rule = OptimizerRule::kSgd};
+      .lr = lr, .momentum = 0.9, .weight_decay = decay, .optimizer = OptimizerRule::kSgd};
   Training run("simple-vgg:4", kPublished, {3, 32, 32}, "dtp", weights);
   const at::Tensor before = all_parameters(run);
   for (int i = 0; i < 4; ++i) {
@@ -74,9 +74,9 @@ TEST(DtpUnits, OnlyWhatSgdStepsIsMultipliedByBeta) {
   weights.min_elements = 1000;  // 0.weight and 2.weight have g-nets
   weights.gnet.tile_weights = 1000;
   weights.gnet.hidden = {4};
-  weights.plain_optimizer.rule = OptimizerRule::kSgd;
+  weights.plain_optimizer.optimizer = OptimizerRule::kSgd;
   BottleneckOptions adamw = weights;
-  adamw.plain_optimizer.rule = OptimizerRule::kAdamW;
+  adamw.plain_optimizer.optimizer = OptimizerRule::kAdamW;
   const std::string local = "symmetric=1 K=0 diagnose=1 beta=0.25";
   Training backprop("mlp:64-48-32-10", "", {64}, "backprop", weights),
       with_sgd("mlp:64-48-32-10", local, {64}, "dtp", weights),
@@ -99,7 +99,7 @@ TEST(DtpUnits, OnlyWhatSgdStepsIsMultipliedByBeta) {
 
 TEST(DtpUnits, EarlierGradientsAreAddedAsTheyAre) {
   BottleneckOptions weights = test::all_plain();
-  weights.plain_optimizer.rule = OptimizerRule::kSgd;
+  weights.plain_optimizer.optimizer = OptimizerRule::kSgd;
   Training run("mlp:64-48-32-10", "symmetric=1 K=0 beta=0.25", {64}, "dtp", weights);
   run.step();
   const at::Tensor once = run.gradient("0.weight");

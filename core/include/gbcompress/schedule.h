@@ -18,11 +18,11 @@ std::string_view optimizer_name(OptimizerRule rule) noexcept;  ///< "adamw", "sg
 /// Defaults of torchGB.
 struct AdamWOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;  ///< of SGD: the momentum
+  double momentum = 0.9;  ///< of AdamW: decay of the first moment
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;  ///< decoupled; of SGD: added to the gradient
-  OptimizerRule rule = OptimizerRule::kAdamW;
+  OptimizerRule optimizer = OptimizerRule::kAdamW;
 };
 
 enum class Schedule : std::uint8_t {

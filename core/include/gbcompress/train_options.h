@@ -54,8 +54,6 @@ struct TrainOptions {
   std::int64_t schedule_epochs = 0;
   std::optional<double> schedule_factor = {};
   std::uint64_t seed = 0;
-  /// Parts that a rank's share of a batch is computed in, one after another, to save memory.
-  std::int64_t accumulate = 1;
   /// Above 0: a batch is computed in this many shards, a power of two up to 4,096 and at least the
   /// number of ranks, and their gradients are added up in one fixed tree: the same bits for any
   /// number of ranks. g-nets must be replicated. 0: each rank's part is one.

@@ -58,7 +58,7 @@ std::int64_t plain_parameters(const GenomicBottleneck& bottleneck) {
 
 std::vector<at::Tensor> GenomicBottleneck::sgd_parameters() const {
   std::vector<at::Tensor> result;
-  if (impl_->options.plain_optimizer.rule != OptimizerRule::kSgd) return result;
+  if (impl_->options.plain_optimizer.optimizer != OptimizerRule::kSgd) return result;
   for (const std::size_t t : impl_->plain) result.push_back(impl_->tensors[t].tensor);
   return result;
 }

@@ -164,10 +164,10 @@ std::vector<SettingRow<S>> optim_rows() {
       choice_row<S>("optim.plain_optimizer",
                     names(optimizer_name, {OptimizerRule::kAdamW, OptimizerRule::kSgd}),
                     "Optimizer of those: AdamW, or stochastic gradient descent with momentum",
-                    GBC_FIELD(compress.bottleneck.plain_optimizer.rule)),
+                    GBC_FIELD(compress.bottleneck.plain_optimizer.optimizer)),
       number_row<S>("optim.plain_momentum", kBelowOne, below_one,
                     "Momentum of sgd; decay of the first moment of adamw",
-                    GBC_FIELD(compress.bottleneck.plain_optimizer.beta1)),
+                    GBC_FIELD(compress.bottleneck.plain_optimizer.momentum)),
       number_row<S>("optim.plain_beta2", kBelowOne, below_one,
                     "Decay of the second moment of adamw of those",
                     GBC_FIELD(compress.bottleneck.plain_optimizer.beta2)),
@@ -228,10 +228,6 @@ std::vector<SettingRow<S>> run_rows() {
           "Calibration set size when no training is requested (0 epochs): training samples "
           "for the second-order statistics and the batch norms; 0: data-free",
           GBC_FIELD(compress.train.rate.calibration)),
-      choice_row<S>("quant.step_per",
-                    std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"row", true}},
-                    "Trained quantized weights: one step size per tensor, or one per row",
-                    GBC_FIELD(compress.bottleneck.row_steps)),
       chosen_row(number_row<S>("rate.lr", kPositive, positive,
                                "Learning rate of quantized weights; unset, the program chooses",
                                GBC_FIELD(compress.bottleneck.quantized_optimizer.lr)),
@@ -278,9 +274,6 @@ std::vector<SettingRow<S>> run_rows() {
                     "Time limit of the run in minutes; unset, model and data decide, the same on "
                     "every machine",
                     GBC_FIELD(compress.minutes)),
-      integer_row<S>("train.fit_steps", 0, 1'000'000'000,
-                     "Steps of fitting the original weights before anything else",
-                     GBC_FIELD(compress.train.fit_steps)),
       seed,
       text_row<S>("train.device",
                   "Where the model computes, with data: cpu, cuda, cuda:N; g-nets, integers and "
@@ -289,14 +282,6 @@ std::vector<SettingRow<S>> run_rows() {
       integer_row<S>("train.threads", 0, 4096,
                      "Worker threads; 0: one per core, one below 200,000 parameters",
                      GBC_FIELD(threads)),
-      choice_row<S>("train.kernel",
-                    std::vector<std::pair<std::string, std::string>>{
-                        {"fused", "fused"}, {"cuda", "cuda"}, {"reference", "reference"}},
-                    "Kernel of the g-nets; cuda needs the CUDA module and a GPU",
-                    GBC_FIELD(compress.bottleneck.kernel)),
-      integer_row<S>("train.accumulate", 1, 1'000'000,
-                     "Parts that a rank splits its share of a batch into, to save memory",
-                     GBC_FIELD(compress.train.accumulate)),
       integer_row<S>(
           "train.shards", 0, 4096,
           "A power of two: shards of a batch, and any number of ranks gives the same file; "

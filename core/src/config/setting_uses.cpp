@@ -66,7 +66,7 @@ Reason reason_steps(const CompressOptions&, const Work& work) {
 }
 Reason reason_plain_adamw(const CompressOptions& o, const Work& work) {
   if (!work.trains) return why_untrained(work);
-  return unless(o.bottleneck.plain_optimizer.rule == OptimizerRule::kAdamW,
+  return unless(o.bottleneck.plain_optimizer.optimizer == OptimizerRule::kAdamW,
                 "sgd has no second moment");
 }
 Reason reason_epoch_schedule(const CompressOptions& o, const Work& work) {
@@ -183,7 +183,6 @@ const std::map<std::string, ReasonFunction>& reasons() {
       {"rate.measure", reason_measure},
       {"rate.quantizer", reason_untrained},
       {"rate.calibration", reason_calibrates},
-      {"quant.step_per", reason_coded},
       {"rate.lr", reason_coded},
       {"strategy.name", reason_strategy},
       {"strategy.options", reason_trains},
@@ -195,12 +194,9 @@ const std::map<std::string, ReasonFunction>& reasons() {
       {"train.flip", reason_images},
       {"train.effort", reason_effort},
       {"train.minutes", reason_minutes},
-      {"train.fit_steps", reason_gnets},
       {"train.seed", reason_random},
       {"train.threads", reason_always},
       {"train.device", reason_device},
-      {"train.kernel", reason_gnets},
-      {"train.accumulate", reason_trains},
       {"train.shards", reason_always},
       {"ranks.placement", reason_placed},
       {"ranks.backend", reason_ranks},

@@ -195,6 +195,18 @@ Assignment parse_assignment(std::string_view text) {
   return {trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1))};
 }
 
+/// For tests, which have little time.
+void read_fit_steps(TrainOptions& options) {
+  const char* const name = "GBCOMPRESS_FIT_STEPS";
+  const char* const given = std::getenv(name);
+  if (!given) return;
+  const SettingValue value = number_text(given);
+  const auto* steps = std::get_if<std::int64_t>(&value);
+  if (!steps || *steps < 0 || *steps > 1'000'000'000)
+    fail(name, "must be an integer from 0 to 1000000000, not " + printable(given));
+  options.fit_steps = *steps;
+}
+
 /// "train.mirror was removed; use train.flip" for the variable of that key, or "".
 std::string removal_of_variable(const std::string& name) {
   for (const RemovedName& each : removed_names())
@@ -270,6 +282,7 @@ void Settings::apply_below_flags(const std::optional<std::filesystem::path>& fil
 }
 
 void Settings::apply_environment() {
+  read_fit_steps(compress.train);
   std::string target_given;
   std::set<std::string> names;
   for (const auto& row : setting_rows()) {

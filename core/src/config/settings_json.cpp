@@ -21,7 +21,7 @@ struct ToJson {
 /// checkpoint can be taken up with another.
 bool describes_run_only(const std::string& key) {
   return key.starts_with("checkpoint.") || key.starts_with("ranks.") || key == "train.threads" ||
-         key == "train.device" || key == "train.kernel" || key == "train.measure_epochs";
+         key == "train.device" || key == "train.measure_epochs";
 }
 
 /// Adds every key whose value is not that of `except`.

@@ -33,19 +33,19 @@ void step_by_operations(const AdamWOptions& options, double lr, std::int64_t ste
                         const at::Tensor& x, const at::Tensor& gradient, const at::Tensor& first,
                         const at::Tensor& second) {
   const auto t = static_cast<double>(steps);
-  first.add_(gradient - first, 1 - options.beta1);
+  first.add_(gradient - first, 1 - options.momentum);
   second.mul_(options.beta2).addcmul_(gradient, gradient, 1 - options.beta2);
   const at::Tensor slope =
       second.sqrt().mul_(1 / std::sqrt(1 - std::pow(options.beta2, t))).add_(options.eps);
   x.mul_(1 - lr * options.weight_decay);
-  x.addcdiv_(first, slope, -lr / (1 - std::pow(options.beta1, t)));
+  x.addcdiv_(first, slope, -lr / (1 - std::pow(options.momentum, t)));
 }
 
 /// SGD, of tensors as step_one() takes them.
 void descend(const AdamWOptions& options, double lr, const at::Tensor& x,
              const at::Tensor& gradient, const at::Tensor& velocity) {
   if (x.scalar_type() != at::kFloat || !x.device().is_cpu()) {
-    velocity.mul_(options.beta1).add_(gradient).add_(x, options.weight_decay);
+    velocity.mul_(options.momentum).add_(gradient).add_(x, options.weight_decay);
     x.sub_(velocity, lr);
     return;
   }
@@ -66,7 +66,7 @@ void step_one(const AdamWOptions& options, double lr, std::int64_t steps, const 
     return step_by_operations(options, lr, steps, x, gradient, first, second);
   if (x.scalar_type() != at::kFloat) {
     const at::Tensor count = at::full({}, static_cast<double>(steps), at::kFloat);
-    at::_fused_adamw_({x}, {gradient}, {first}, {second}, {}, {count}, lr, options.beta1,
+    at::_fused_adamw_({x}, {gradient}, {first}, {second}, {}, {count}, lr, options.momentum,
                       options.beta2, options.weight_decay, options.eps, /*amsgrad=*/false,
                       /*maximize=*/false);
     return;
@@ -114,7 +114,7 @@ void AdamW::step(const std::vector<at::Tensor>& gradients, double lr_factor) {
     if (gradient.strides() != parameters_[i].strides())
       gradient = at::empty_like(parameters_[i]).copy_(gradient);
     const double lr = options_.lr * lr_factor;
-    if (options_.rule == OptimizerRule::kSgd)
+    if (options_.optimizer == OptimizerRule::kSgd)
       descend(options_, lr, parameters_[i], gradient, state_.first[i]);
     else
       step_one(options_, lr, state_.steps[i], parameters_[i], gradient, state_.first[i],

@@ -17,8 +17,8 @@ void require(bool holds, const char* name, const char* range, double value) {
 
 void check_optimizer(const AdamWOptions& options) {
   require(std::isfinite(options.lr) && options.lr >= 0, "learning rate", "0 or more", options.lr);
-  require(options.beta1 >= 0 && options.beta1 < 1, "beta1 or momentum", "at least 0 and below 1",
-          options.beta1);
+  require(options.momentum >= 0 && options.momentum < 1, "momentum", "at least 0 and below 1",
+          options.momentum);
   require(options.beta2 >= 0 && options.beta2 < 1, "beta2", "at least 0 and below 1",
           options.beta2);
   require(std::isfinite(options.eps) && options.eps > 0, "eps", "above 0", options.eps);
@@ -34,16 +34,16 @@ void check_lr_factor(double lr_factor) {
 AdamWStep adamw_factors(const AdamWOptions& options, double lr, std::int64_t steps) {
   const auto t = static_cast<double>(steps);
   return {static_cast<float>(1 - lr * options.weight_decay),
-          static_cast<float>(1 - options.beta1),
+          static_cast<float>(1 - options.momentum),
           static_cast<float>(options.beta2),
           static_cast<float>(1 - options.beta2),
-          static_cast<float>(lr / (1 - std::pow(options.beta1, t))),
+          static_cast<float>(lr / (1 - std::pow(options.momentum, t))),
           static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
           static_cast<float>(options.eps)};
 }
 
 SgdStep sgd_factors(const AdamWOptions& options, double lr) {
-  return {static_cast<float>(options.weight_decay), static_cast<float>(options.beta1),
+  return {static_cast<float>(options.weight_decay), static_cast<float>(options.momentum),
           static_cast<float>(lr)};
 }
 

@@ -11,10 +11,10 @@ namespace GBC_INTERNAL gbcompress {
 /// What all numbers of a step have in common.
 struct AdamWStep {
   float decay = 1;        ///< weights are multiplied by 1 - lr * weight_decay
-  float mean_part = 0;    ///< 1 - beta1
+  float mean_part = 0;    ///< 1 - momentum
   float square_keep = 0;  ///< beta2
   float square_part = 0;  ///< 1 - beta2
-  float rate = 0;         ///< lr / (1 - beta1^t)
+  float rate = 0;         ///< lr / (1 - momentum^t)
   float correction = 1;   ///< 1 / sqrt(1 - beta2^t)
   float eps = 0;
 };

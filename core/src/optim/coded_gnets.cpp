@@ -150,7 +150,7 @@ void CodedGnets::step(double lr_factor) {
   }
   float *const x = values_.data(), *const m = first_.data(), *const v = second_.data();
   const auto n = static_cast<std::int64_t>(count);
-  if (optimizer_.rule == OptimizerRule::kSgd)
+  if (optimizer_.optimizer == OptimizerRule::kSgd)
     sgd_step(sgd_factors(optimizer_, lr), x, gradients_.data(), m, n);
   else
     adamw_step(adamw_factors(optimizer_, lr, steps_), x, gradients_.data(), m, v, n);

@@ -81,7 +81,7 @@ void GnetLayer::step(double lr_factor, const RangeRunner& run) {
   const auto count = static_cast<std::int64_t>(theta_.size());
   float *const x = theta_.data(), *const m = first_.data(), *const v = second_.data();
   const float* const g = gradient_.data();
-  if (optimizer_.rule == OptimizerRule::kSgd) {
+  if (optimizer_.optimizer == OptimizerRule::kSgd) {
     const SgdStep step = sgd_factors(optimizer_, lr);
     run(count, kThreadValues, [&](std::int64_t begin, std::int64_t end) {
       sgd_step(step, x + begin, g + begin, m + begin, end - begin);

@@ -103,10 +103,10 @@ class Trainer {
         teacher_(teacher),
         strategy_(strategy) {
     whole_ = has_need(strategy, "whole-batch");
-    if (whole_ && (options.accumulate > 1 || options.shards > 0))
+    if (whole_ && options.shards > 0)
       throw Error(Errc::kUsage, "strategy " + options.strategy.name +
-                                    " needs whole batches; leave train.accumulate and train.shards "
-                                    "(`deterministic` sets it) as they are");
+                                    " needs whole batches; leave train.shards (`deterministic` "
+                                    "sets it) as it is");
     BottleneckRanks::leave_layers(bottleneck);  // an earlier strategy's
     if (const Group* group = BottleneckRanks::group(bottleneck)) {
       rank_ = group->rank();
@@ -132,7 +132,7 @@ class Trainer {
       bottleneck_.backward(Gradients::kSame);
       return loss;
     }
-    return options_.shards > 0 ? in_shards(first, count) : in_parts(first, count);
+    return options_.shards > 0 ? in_shards(first, count) : own_rows(first, count);
   }
   /// After so many steps.
   void compare(std::int64_t done, std::int64_t total) const {
@@ -143,21 +143,15 @@ class Trainer {
   const std::map<std::string, double>& measured() const { return measured_; }
 
  private:
-  /// This rank's rows in options.accumulate parts. Gradients are averaged over ranks, so that a row
-  /// counts `world` times here.
-  double in_parts(std::int64_t first, std::int64_t count) {
+  /// This rank's rows. Gradients are averaged over ranks, so that a row counts `world` times here.
+  double own_rows(std::int64_t first, std::int64_t count) {
     const std::int64_t begin = first + count * rank_ / world_;
     const std::int64_t end = first + count * (rank_ + 1) / world_;
-    double loss = 0;
-    for (std::int64_t part = 0; part < options_.accumulate; ++part) {
-      const std::int64_t low = begin + (end - begin) * part / options_.accumulate;
-      const std::int64_t high = begin + (end - begin) * (part + 1) / options_.accumulate;
-      if (low == high) continue;
-      const double rows = static_cast<double>(high - low);
-      loss += rows * run(low, high, rows * world_ / static_cast<double>(count));
-    }
+    const double rows = static_cast<double>(end - begin);
+    const double loss =
+        end > begin ? run(begin, end, rows * world_ / static_cast<double>(count)) : 0;
     bottleneck_.backward();
-    return end > begin ? loss / static_cast<double>(end - begin) : 0;
+    return loss;
   }
 
   double in_shards(std::int64_t first, std::int64_t count) {
@@ -263,9 +257,8 @@ namespace {
 
 void check(const Model& model, const Dataset& data, const TrainOptions& options,
            const Model* teacher) {
-  if (options.batch < 1 || options.epochs < 0 || options.accumulate < 1)
-    throw Error(Errc::kUsage,
-                "train.batch and train.accumulate must be at least 1, train.epochs at least 0");
+  if (options.batch < 1 || options.epochs < 0)
+    throw Error(Errc::kUsage, "train.batch must be at least 1, train.epochs at least 0");
   if (!(options.labels >= 0 && options.labels < 1))
     throw Error(Errc::kUsage, "train.labels must be at least 0 and below 1");
   if (options.shift < 0 || options.shift > 1024)

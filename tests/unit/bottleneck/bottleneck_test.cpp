@@ -125,6 +125,27 @@ TEST(Bottleneck, BackwardMatchesFiniteDifferences) {
   }
 }
 
+TEST(Bottleneck, AKernelThatThereIsNotIsNamed) {
+  const Registry registry = test_registry();
+  auto net = small_net();
+  BottleneckOptions options = small_options();
+  const auto refusal = [&](const char* kernel) -> std::string {
+    options.kernel = kernel;
+    try {
+      const GenomicBottleneck made(*net, registry, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::kUsage);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("none"), "kernel none is not known; use fused, cuda or reference");
+  const std::string cuda = refusal("cuda");  // "" with the module and a GPU
+  if (!cuda.empty()) {
+    EXPECT_NE(cuda.find("use kernel fused"), std::string::npos) << cuda;
+  }
+}
+
 TEST(Bottleneck, BackwardGoesThroughABuildOfItsOwn) {
   const Registry registry = test_registry();
   torch::manual_seed(2);

@@ -22,9 +22,9 @@ struct PlainAdamW {
     ++t;
     const double lr = options.lr * factor;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      m[i] = options.beta1 * m[i] + (1 - options.beta1) * g[i];
+      m[i] = options.momentum * m[i] + (1 - options.momentum) * g[i];
       v[i] = options.beta2 * v[i] + (1 - options.beta2) * g[i] * g[i];
-      const double m_hat = m[i] / (1 - std::pow(options.beta1, t));
+      const double m_hat = m[i] / (1 - std::pow(options.momentum, t));
       const double v_hat = v[i] / (1 - std::pow(options.beta2, t));
       x[i] -= lr * (m_hat / (std::sqrt(v_hat) + options.eps) + options.weight_decay * x[i]);
     }
@@ -33,7 +33,7 @@ struct PlainAdamW {
 
 TEST(AdamW, FollowsTheFormulaForTenSteps) {
   torch::manual_seed(3);
-  const AdamWOptions options{.lr = 0.02, .beta1 = 0.8, .beta2 = 0.97, .weight_decay = 0.3};
+  const AdamWOptions options{.lr = 0.02, .momentum = 0.8, .beta2 = 0.97, .weight_decay = 0.3};
   // 1,003 is no multiple of any vector width.
   at::Tensor parameters = torch::randn({1003}), start = parameters.clone();
   PlainAdamW plain{options, {}, std::vector<double>(1003), std::vector<double>(1003)};
@@ -64,7 +64,8 @@ TEST(Sgd, StepsAsLibTorchs) {
   at::Tensor theirs = ours.clone().requires_grad_();
   torch::optim::SGD reference({theirs},
                               torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(1e-2));
-  AdamW sgd({ours}, {.lr = 0.05, .beta1 = 0.9, .weight_decay = 1e-2, .rule = OptimizerRule::kSgd});
+  AdamW sgd({ours},
+            {.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-2, .optimizer = OptimizerRule::kSgd});
   for (int step = 0; step < 10; ++step) {
     theirs.mutable_grad() = torch::randn({1003});
     sgd.step({theirs.grad().clone()});
@@ -75,7 +76,7 @@ TEST(Sgd, StepsAsLibTorchs) {
 }
 
 TEST(Sgd, StateBringsBackTheVelocity) {
-  const AdamWOptions options{.lr = 0.1, .weight_decay = 0, .rule = OptimizerRule::kSgd};
+  const AdamWOptions options{.lr = 0.1, .weight_decay = 0, .optimizer = OptimizerRule::kSgd};
   at::Tensor a = torch::ones({70}), b = a.clone();
   AdamW first({a}, options);
   first.step({torch::ones({70})});
@@ -91,7 +92,7 @@ TEST(Sgd, StateBringsBackTheVelocity) {
 TEST(Sgd, BitsDoNotDependOnWhereAVectorBegins) {
   torch::manual_seed(7);
   const AdamWOptions options{
-      .lr = 0.03, .beta1 = 0.7, .weight_decay = 0.1, .rule = OptimizerRule::kSgd};
+      .lr = 0.03, .momentum = 0.7, .weight_decay = 0.1, .optimizer = OptimizerRule::kSgd};
   at::Tensor whole = torch::randn({77}), parts = whole.clone();
   AdamW one({whole}, options), two({parts.narrow(0, 0, 13), parts.narrow(0, 13, 64)}, options);
   for (int step = 0; step < 3; ++step) {
@@ -130,7 +131,7 @@ TEST(AdamW, RefusesWhatItCannotWorkWith) {
   EXPECT_EQ(construct(torch::zeros({4, 4}).t().slice(0, 0, 2), {}), Errc::kUsage);
   EXPECT_EQ(construct(three, {.lr = -1}), Errc::kUsage);
   EXPECT_EQ(construct(three, {.lr = std::numeric_limits<double>::quiet_NaN()}), Errc::kUsage);
-  EXPECT_EQ(construct(three, {.beta1 = 1}), Errc::kUsage);
+  EXPECT_EQ(construct(three, {.momentum = 1}), Errc::kUsage);
   EXPECT_EQ(construct(three, {.beta2 = -0.1}), Errc::kUsage);
   EXPECT_EQ(construct(three, {.eps = 0}), Errc::kUsage);
   EXPECT_EQ(construct(three, {.weight_decay = -1}), Errc::kUsage);

@@ -116,10 +116,10 @@ TEST_F(StrategyTest, NeedsAreMetOrNamed) {
   expect_has(refusal({"growing", ""}), {"moonlight", "newer"});
 }
 
-TEST_F(StrategyTest, TrainGivesItEveryRowOfABatchInParts) {
+TEST_F(StrategyTest, TrainGivesItEveryRowOfABatchInShards) {
   options_.epochs = 1;
   options_.batch = 100;
-  options_.accumulate = 2;
+  options_.shards = 2;
   options_.strategy.name = "growing";
   auto strategy = make_strategy(options_.strategy, setup(), types_);
   double last = 0;
@@ -128,13 +128,13 @@ TEST_F(StrategyTest, TrainGivesItEveryRowOfABatchInParts) {
       [&](const Progress& p) { last = p.measured.at("factor"); }, {}, strategy.get());
   ASSERT_EQ(Growing::rows.size(), 2 * 15u);
   EXPECT_EQ(Growing::rows[0], 50);
-  EXPECT_EQ(Growing::rows.back(), 19);  // 1437 = 14 * 100 + 37, in parts of 18 and 19
+  EXPECT_EQ(Growing::rows.back(), 19);  // 1437 = 14 * 100 + 37, in shards of 18 and 19
   EXPECT_NEAR(last, std::pow(1.1, 29), 1e-9);
 
   Growing::needed = {"whole-batch"};
   EXPECT_THROW(train(*model_, *bottleneck_, data_.train, options_, nullptr, {}, {}, strategy.get()),
                Error);
-  options_.accumulate = 1;
+  options_.shards = 0;
   Growing::rows.clear();
   train(*model_, *bottleneck_, data_.train, options_, nullptr, {}, {}, strategy.get());
   EXPECT_EQ(Growing::rows.size(), 15u);

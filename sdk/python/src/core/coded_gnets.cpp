@@ -99,7 +99,7 @@ void bind_coded_gnets(nb::module_& module) {
              double lr, double beta1, double beta2, double eps, double weight_decay) {
             new (self) CodedGnets(spec, name, seed,
                                   {.lr = lr,
-                                   .beta1 = beta1,
+                                   .momentum = beta1,
                                    .beta2 = beta2,
                                    .eps = eps,
                                    .weight_decay = weight_decay});

@@ -363,7 +363,7 @@ void bind_gnets(nb::module_& module) {
              double lr, double beta1, double beta2, double eps, double weight_decay) {
             new (self) GnetLayer(spec, name, seed,
                                  {.lr = lr,
-                                  .beta1 = beta1,
+                                  .momentum = beta1,
                                   .beta2 = beta2,
                                   .eps = eps,
                                   .weight_decay = weight_decay});
