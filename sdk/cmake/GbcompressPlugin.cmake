@@ -42,12 +42,13 @@ function(gbcompress_add_plugin)
     COMMAND ${CMAKE_COMMAND} -DFILE=$<TARGET_FILE:${arg_NAME}> -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin_digest.cmake)
 endfunction()
 
-# gbcompress_install_plugin(NAME row [DESTINATION folder] [COMPONENT name])
+# gbcompress_install_plugin(NAME row [DESTINATION folder] [COMPONENT name] [OPTIONAL])
 #
 # Installs row.so and its manifest, which is of the installed bytes: installing changes where a library
-# looks for others, and may strip it. The folder is where the program looks unless it is given.
+# looks for others, and may strip it. The folder is where the program looks unless it is given. OPTIONAL: a
+# plugin that was not built is named and stays out.
 function(gbcompress_install_plugin)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;DESTINATION;COMPONENT" "")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "OPTIONAL" "NAME;DESTINATION;COMPONENT" "")
   if(NOT arg_DESTINATION)
     set(arg_DESTINATION ${gbcompress_PLUGIN_DIR})
   endif()
@@ -55,12 +56,20 @@ function(gbcompress_install_plugin)
   if(arg_COMPONENT)
     set(component COMPONENT ${arg_COMPONENT})
   endif()
-  install(TARGETS ${arg_NAME} LIBRARY DESTINATION ${arg_DESTINATION} ${component})
+  set(optional)
+  if(arg_OPTIONAL)
+    set(optional OPTIONAL)
+  endif()
+  install(TARGETS ${arg_NAME} LIBRARY DESTINATION ${arg_DESTINATION} ${component} ${optional})
   if(NOT IS_ABSOLUTE "${arg_DESTINATION}")
     string(PREPEND arg_DESTINATION "\${CMAKE_INSTALL_PREFIX}/")
   endif()
-  install(CODE "set(FILE \"\$ENV{DESTDIR}${arg_DESTINATION}/${arg_NAME}.so\")
-include(\"${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin_digest.cmake\")" ${component})
+  install(CODE "if(EXISTS \"$<TARGET_FILE:${arg_NAME}>\")
+  set(FILE \"\$ENV{DESTDIR}${arg_DESTINATION}/${arg_NAME}.so\")
+  include(\"${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin_digest.cmake\")
+else()
+  message(STATUS \"The plugin ${arg_NAME} was not built and is not installed; the target ${arg_NAME} builds it\")
+endif()" ${component})
 endfunction()
 
 # gbcompress_add_contract_test(NAME row_contract PLUGIN row

@@ -82,6 +82,9 @@ class DemoPrefix(unittest.TestCase):
     def test_what_was_not_built_is_named_and_left_out(self):
         self.assertRegex(self.done.stdout, r"(?m)^-- libgbz for C was not built and is not installed; the targets gbz_static")
         self.assertEqual(list(self.prefix.rglob("*gbz*")), [])
+        for plugin in ("al", "dtp", "nets"):
+            self.assertIn(f"-- The plugin {plugin} was not built and is not installed; the target {plugin} builds it", self.done.stdout)
+            self.assertEqual(list(self.prefix.rglob(plugin + ".so*")), [])
 
     def test_the_program_runs(self):
         done = subprocess.run([self.prefix / "bin/gbcompress", "plugins", "--json"], capture_output=True, text=True)
