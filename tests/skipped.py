@@ -66,8 +66,13 @@ def report(lines):
     reasons = {}
     for test, printed in outputs(lines):
         for part, reason in skips(printed):
-            # A test of GoogleTest is known to ctest by the same name.
-            reasons.setdefault(reason, []).append(test if part in ("", test) else f"{test} {part}")
+            # ctest knows a test of GoogleTest by the same name, or its suite behind the name of the program.
+            program, _, suite = test.partition(".")
+            if part.startswith(suite + "."):
+                name = f"{program}.{part}"
+            else:
+                name = test if part in ("", test) else f"{test} {part}"
+            reasons.setdefault(reason, []).append(name)
     count = sum(map(len, reasons.values()))
     text = f"{count or 'No'} test{'' if count == 1 else 's'} skipped{':' if count else ''}\n"
     for reason, names in sorted(reasons.items(), key=lambda item: item[1]):

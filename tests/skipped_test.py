@@ -70,6 +70,14 @@ class Skipped(unittest.TestCase):
     reader
 """)
 
+    def test_a_suite_of_googletest(self):
+        two = GTEST.replace("Files.AreThere", "Sets/Files.AreThere/0") + "\n" + GTEST.replace("Files.AreThere", "Sets/Files.AreRead/1")
+        self.assertEqual(skipped.report(log(**{"unit_data.Sets/Files": two})), """2 tests skipped:
+  "../models" is absent
+    unit_data.Sets/Files.AreRead/1
+    unit_data.Sets/Files.AreThere/0
+""")
+
     def test_pytest(self):
         printed = "..s  [100%]\n== short test summary info ==\nSKIPPED [2] tests/a_test.py:7: no disk\n3 passed"
         self.assertEqual(skipped.report(log(files=printed)), """1 test skipped:
