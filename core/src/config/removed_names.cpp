@@ -23,6 +23,8 @@ const std::vector<RemovedName>& removed_names() {
       {"train.fit_steps", "g-nets are fitted in 300 steps"},
       {"train.kernel", "the program computes g-nets by its fused kernel"},
       {"train.mirror", "use train.flip"},
+      {"weights.prior", "g-nets as priors of quantized weights do not make files smaller"},
+      {"layer.prior", "g-nets as priors of quantized weights do not make files smaller"},
       {"option bandwidth", kTimes},
       {"option latency", kTimes},
       {"option local-rank", "set the environment variable LOCAL_RANK"},
