@@ -1,5 +1,5 @@
 #pragma once
-/// The methods, each in a file of its own. No LibTorch.
+/// The methods. Those of a few lines are in method.cpp. No LibTorch.
 
 #include "compress/methods/method.h"
 
