@@ -375,7 +375,6 @@ class Unknown(harness.CliTest):
         self.refused(USAGE, "GBCOMPRESS_TRAIN_MIRROR: train.mirror was removed; use train.flip", *common,
                      environment={"GBCOMPRESS_TRAIN_MIRROR": "1"})
         self.refused(USAGE, "--simulate was removed; the page", "inspect", self.model(), "--plan", "--simulate")
-        self.refused(USAGE, "unknown verb plan; use gbcompress inspect MODEL --plan", "plan", self.model())
 
 
 class Help(harness.CliTest):
