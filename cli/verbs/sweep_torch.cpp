@@ -73,8 +73,8 @@ std::vector<std::string> sweep_notes(const Arguments& arguments, const Settings&
   std::vector<std::string> notes;
   const std::string unread =
       unused_settings(settings,
-                      {"gnet.", "optim.", "train.", "rate.", "quant.", "strategy.", "data.",
-                       "ranks.", "artifact.", "layer."},
+                      {"gnet.", "optim.", "train.", "rate.", "strategy.", "data.", "ranks.",
+                       "artifact.", "layer."},
                       "sweep, which sets targets and modes itself and writes no checkpoints");
   if (!unread.empty()) notes.push_back(unread);
   Settings with_gnets = settings;
