@@ -18,7 +18,6 @@ from graphs import dense, draw, inputs, network, recurrent, save  # noqa: E402
 from onnx import helper  # noqa: E402
 
 from gbcompress._onnx import collect as _onnx_collect
-from gbcompress._onnx import evaluator as _onnx_evaluator  # noqa: E402
 from gbcompress._onnx.session import Held, Model  # noqa: E402
 from gbcompress._calibrate.search import Evaluator  # noqa: E402
 
@@ -330,25 +329,6 @@ def test_minutes(tmp_path: Path) -> None:
         gbc.onnx.calibrate(path, inputs(10, 16, 24), tmp_path / "n.gbz", ratio=6, minutes=0)
 
 
-def test_large_models_have_fewer_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, batches = chain(tmp_path / "m.onnx", 6), inputs(10, 16, 24)
-    every = list(gbc.onnx.calibrate(path, batches, tmp_path / "m.gbz", ratio=6).candidates)
-    assert len(every) > 5
-    monkeypatch.setattr(_onnx_evaluator, "_WEIGHTS", 4.5 * 6 * 24**2)
-    assert list(gbc.onnx.calibrate(path, batches, tmp_path / "n.gbz", ratio=6).candidates) == every[:4]
-    monkeypatch.setattr(_onnx_evaluator, "_WEIGHTS", 1)
-    seen: list[str] = []
-
-    def evaluate(model: str) -> float:
-        seen.append(model)
-        return 100.0
-
-    report = gbc.onnx.calibrate(path, batches, tmp_path / "o.gbz", max_drop=1, evaluate=evaluate)
-    assert len(report.candidates) == 3 and len(seen) > 4, "the search for the size goes on"
-    report = gbc.onnx.calibrate(path, batches, tmp_path / "p.gbz", ratio=6, minutes=60)
-    assert len(report.candidates) == len(every), "with a time limit, time alone counts"
-
-
 def test_candidates_that_would_end_late_are_not_begun() -> None:
     now = time.monotonic()
     evaluator = Evaluator(now + 60)
@@ -363,16 +343,7 @@ def test_candidates_that_would_end_late_are_not_begun() -> None:
     assert not evaluator.time() and Evaluator(None).time()
 
 
-def test_candidates_that_are_the_same_file_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run: list[float] = []
-    measured = Held.error_of
-
-    def error_of(held: Held, filename: str) -> float:
-        run.append(measured(held, filename))
-        return run[-1]
-
-    monkeypatch.setattr(Held, "error_of", error_of)
+def test_no_two_candidates_are_the_same_file(tmp_path: Path) -> None:
     report = gbc.onnx.calibrate(dense(tmp_path / "m.onnx"), inputs(20), tmp_path / "o.gbz", ratio=4)
     errors = list(report.candidates.values())
-    assert len(set(errors)) < len(errors), "rows of a tensor have one importance"
-    assert sorted(run) == sorted(set(errors))
+    assert len(errors) > 4 and len(set(errors)) == len(errors), "rows of a tensor have one importance"

@@ -28,7 +28,6 @@ class Evaluator:
         self.end = end
         self._begun = time.monotonic()  # of the candidate that is made
         self.longest = 0.0  #: seconds of a candidate
-        self.tried = 0  #: candidates of the size that is searched
         self._bar = iter(progress(itertools.count(), "calibration files"))
 
     def limited(self) -> bool:
@@ -45,7 +44,6 @@ class Evaluator:
 
     def tell(self, name: str, file_bytes: int, error: float) -> None:
         now = time.monotonic()
-        self.tried += 1
         self.longest, self._begun = max(self.longest, now - self._begun), now
         next(self._bar)
 
@@ -97,7 +95,6 @@ class Search:
 
     def best(self, size: int) -> tuple[str, str, SaveReport]:
         """Name, file and report of the candidate with the least error."""
-        self.evaluator.tried = 0
         found: dict[str, Any] = self._core.best(size)
         self.errors, self.measured = found["candidates"], found["quality"]
         return found["method"], found["file"], report_of(found["report"])

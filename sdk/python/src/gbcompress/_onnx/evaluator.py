@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
 from collections.abc import Callable
 
@@ -24,10 +22,6 @@ def quality_of(evaluate: Callable[[str], float], model: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise usage(f"evaluate must return a number, got {kind_of(value)}") from None
-
-
-#: Weights that candidates of a size have together, at most, without a time limit; candidates that are made in any case.
-_WEIGHTS, _FEWEST = 1e8, 3
 
 
 class OnnxEvaluator(Evaluator):
@@ -53,15 +47,6 @@ class OnnxEvaluator(Evaluator):
         self.model, self.held, self.evaluate, self.threads = model, held, evaluate, threads
         self.folder = os.path.join(folder, "expanded")
         self._file = ""  #: that is expanded
-        self._errors: dict[bytes, float] = {}  #: of files by their digests; some candidates are the same file
-        weights = sum(math.prod(model.shapes[name]) for name in {use["tensor"] for use in model.seen})
-        self._most = max(_FEWEST, int(_WEIGHTS / max(1, weights)))
-
-    def limited(self) -> bool:
-        return True
-
-    def time(self) -> bool:
-        return self.in_time() and (self.end is not None or self.tried < self._most)
 
     def expanded(self, file: str) -> str:
         """The path of the ONNX model that a file holds, which a call with another file replaces."""
@@ -74,11 +59,7 @@ class OnnxEvaluator(Evaluator):
         return model
 
     def error(self, file: str) -> float:
-        with open(file, "rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").digest()
-        if digest not in self._errors:
-            self._errors[digest] = self.held.error_of(self.expanded(file))
-        return self._errors[digest]
+        return self.held.error_of(self.expanded(file))
 
     def quality(self, file: str) -> float | None:
         return None if self.evaluate is None else quality_of(self.evaluate, self.expanded(file))
