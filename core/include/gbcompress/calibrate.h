@@ -56,7 +56,7 @@ struct CalibrationOptions {
   std::filesystem::path folder;  ///< for the files of the candidates
   /// Whether another candidate may be begun; unset: there is no limit. The first two are made in
   /// any case: the one without statistics, and the one that is recommended. Without a limit others
-  /// are made while those before have at most 100 million weights together.
+  /// are made while those before have at most 60 million weights together.
   std::function<bool()> time = {};
   std::function<void(const CandidateError&)> tell = {};  ///< of each, when it is there
   /// Runs the work on one file; unset: as it is called. For callers whose thread has to do other

@@ -22,7 +22,7 @@ constexpr int kRefits = 3, kRefittedBits = 9;
 /// Candidates that are made whatever the time is: without statistics, and the recommended one.
 constexpr std::size_t kAlways = 2;
 /// Without a time limit others are made until so many weights were, in all of them.
-constexpr std::int64_t kManyWeights = 100'000'000;
+constexpr std::int64_t kManyWeights = 60'000'000;
 /// Multiply-adds up to which matrices are fitted layer by layer: their systems are as large as
 /// their inputs are wide, and each size takes some walks.
 constexpr double kMostWork = 3e10;

@@ -229,7 +229,7 @@ def calibrate(
         minutes: limit of the time. A fifth of them at most goes to moments, a quarter to importance, of fewer batches
             and in coarser steps where they do not suffice; a candidate that would end later than that, by the time of
             the longest one so far, is not begun. The first two candidates are written in any case. The file then
-            depends on the machine. None: others are written while those before have at most 100 million weights together.
+            depends on the machine. None: others are written while those before have at most 60 million weights together.
         overwrite: replaces an existing file.
         threads: 0: one for each processor.
 

@@ -145,7 +145,7 @@ def calibrate(
             without error feedback.
         minutes: no candidate is begun that would end after them, by the time of the longest so far; without
             ``blocks``. The first two, without data and the recommended one, are written in any case; without
-            ``minutes``, others while those before have at most 100 million weights together. ``recover`` takes
+            ``minutes``, others while those before have at most 60 million weights together. ``recover`` takes
             at most half of them, with fewer steps if they are short.
         overwrite: replaces an existing file.
         threads: 0: one for each processor.
