@@ -71,11 +71,10 @@ SweepOptions resolve(const Arguments& arguments, Settings& settings) {
 /// What was given without an effect. A sweep computes g-nets too, and chooses targets itself.
 std::vector<std::string> sweep_notes(const Arguments& arguments, const Settings& settings) {
   std::vector<std::string> notes;
-  const std::string unread =
-      unused_settings(settings,
-                      {"gnet.", "optim.", "train.", "rate.", "strategy.", "data.", "ranks.",
-                       "artifact.", "layer."},
-                      "sweep, which sets targets and modes itself and writes no checkpoints");
+  const std::string unread = unused_settings(
+      settings,
+      {"gnet.", "optim.", "train.", "rate.", "strategy.", "data.", "ranks.", "artifact.", "layer."},
+      "sweep, which sets targets and modes itself and writes no checkpoints");
   if (!unread.empty()) notes.push_back(unread);
   Settings with_gnets = settings;
   LayerRule generated;
