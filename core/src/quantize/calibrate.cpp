@@ -21,7 +21,7 @@ constexpr std::size_t kKept = 3;
 constexpr int kRefits = 3, kRefittedBits = 9;
 /// Candidates that are made whatever the time is: without statistics, and the recommended one.
 constexpr std::size_t kAlways = 2;
-/// Without a time limit others are made until so many weights were, in all of them.
+/// Without a time limit others are made while those before have at most so many weights together.
 constexpr std::int64_t kManyWeights = 60'000'000;
 /// Multiply-adds up to which matrices are fitted layer by layer: their systems are as large as
 /// their inputs are wide, and each size takes some walks.
