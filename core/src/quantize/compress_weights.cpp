@@ -31,6 +31,9 @@ constexpr std::int64_t kSettingsShare = 200;
 /// Whole files made for one size, where numbers are few and where they are many; and walks through
 /// the model.
 constexpr int kMostFiles = 8, kMostLargeFiles = 3, kMostWalks = 4;
+/// Where a size takes an error: the largest over the smallest that is tried, and how often.
+constexpr double kErrorRange = 16;
+constexpr int kErrorTries = 5;
 /// Steps of all tensors together are found at this resolution, of octaves.
 constexpr double kTotalResolution = 1.0 / 64;
 /// A base that holds less than this share of the tensors' bytes saves nothing worth its name.
@@ -457,20 +460,36 @@ struct PlacedWeights {
 };
 using Placed = std::unique_ptr<PlacedWeights>;
 
-/// Where no steps reach a size: each tensor at its coarsest step by itself, without offsets of rows
-/// and feedback, may take less.
-Placed coarsest_weights(const TensorBundle& weights, const PlacedWeights& finer,
+/// Each tensor at the steps of an error by itself, without offsets of rows and feedback.
+Placed weights_of_error(const TensorBundle& weights, const PlacedWeights& sized, double max_error,
                         const std::filesystem::path& folder) {
-  WeightsOptions coarsest = finer.options;
-  coarsest.settings = kept_settings(weights, finer.options);
-  coarsest.keep_settings = true;
-  coarsest.max_bytes.reset();
-  coarsest.max_error = kMostRelativeError;
-  coarsest.statistics = nullptr;
+  WeightsOptions options = sized.options;
+  options.settings = kept_settings(weights, sized.options);
+  options.keep_settings = true;
+  options.max_bytes.reset();
+  options.max_error = max_error;
+  options.statistics = nullptr;
   auto placed =
-      std::make_unique<PlacedWeights>(weights, std::move(coarsest), folder, "", finer.layer);
+      std::make_unique<PlacedWeights>(weights, std::move(options), folder, "", sized.layer);
   place(placed->allocation, placed->store, placed->options);
   return placed;
+}
+
+/// Where no steps reach a size, steps of an error may: about the least error that does, else the
+/// largest one that a tensor may have.
+Placed coarsest_weights(const TensorBundle& weights, const PlacedWeights& sized,
+                        const std::filesystem::path& folder) {
+  double high = kMostRelativeError, low = high / kErrorRange;
+  Placed found = weights_of_error(weights, sized, high, folder);
+  if (found->store.size() > *sized.options.max_bytes || takes_long(sized.allocation)) return found;
+  for (int tries = 0; tries < kErrorTries; ++tries) {
+    const double middle = std::sqrt(low * high);
+    Placed made = weights_of_error(weights, sized, middle, folder);
+    const bool fits = made->store.size() <= *sized.options.max_bytes;
+    (fits ? high : low) = middle;
+    if (fits) found = std::move(made);
+  }
+  return found;
 }
 
 /// Integers for the target. @return another way to store them that takes less where the target is

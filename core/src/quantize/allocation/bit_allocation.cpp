@@ -81,9 +81,8 @@ bool assumes_inputs(const WeightsOptions& options) {
          (!options.statistics || options.statistics_use.feedback);
 }
 
-/// Share of the bits that cosines of a tensor save which take fewer bytes than integers under
-/// moments, as a Fourier basis does.
-constexpr double kSavedBesideMoments = 0.6;
+/// Share of the bits that cosines have to save.
+constexpr double kWorthCosines = 0.02;
 
 /// Bits a value of a palette from which on lines may be smaller.
 constexpr double kManyBits = 4;
@@ -394,7 +393,9 @@ TensorAllocation BitAllocation::classify(const TensorEntry& source, const Weight
     find_table(tensor, values);
   if (tensor.kind == WeightKind::kExact) return tensor;
   const IntegerGrid whole = tensor.grid;
-  if (!options.statistics && !options.base()) tensor.grid = divided(tensor.grid, values);
+  // Taps of a kernel are one filter, whose errors make up for each other.
+  const bool likely = assumes_inputs(options) && assumed_pieces(hint.inputs, whole.cols);
+  if (!options.statistics && !options.base() && !likely) tensor.grid = divided(tensor.grid, values);
   const bool total = options.measure == ErrorMeasure::kTotal;
   if (before && is_finite(*before)) {
     tensor.before = before;
@@ -410,15 +411,15 @@ TensorAllocation BitAllocation::classify(const TensorEntry& source, const Weight
   const bool vector = tensor.kind == WeightKind::kVector && !tensor.base;
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
-  // Step sizes of rows serve outputs; a target error takes the fewest bits without them.
-  tensor.assumed =
-      !tensor.base && assumes_inputs(options) && assumed_pieces(hint.inputs, tensor.grid.cols);
-  if (!tensor.base && !tensor.assumed)
-    tensor.axis = moments ? cosine_axis(values, source.shape, likely_error_, kSavedBesideMoments)
-                          : cosine_axis(values, source.shape, likely_error_);
+  tensor.assumed = likely && !tensor.base;
+  if (!tensor.base)
+    tensor.axis = cosine_axis(values, source.shape, likely_error_,
+                              moments || tensor.assumed ? kWave : kWorthCosines);
+  if (tensor.axis >= 0) tensor.assumed = false;
   // Blocks of columns are blocks of values, not of cosines.
   if (tensor.axis >= 0) tensor.grid = whole;
-  // Waves along the outputs are none themselves.
+  // Step sizes of rows serve outputs; a target error takes the fewest bits without them. Waves
+  // along the outputs are none themselves.
   tensor.rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   tensor.slices = slices_of(source, tensor.grid);
   tensor.multiplied = predicts_tokens_ || is_multiplied(hint);

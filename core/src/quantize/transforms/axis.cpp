@@ -22,7 +22,8 @@ constexpr double kPromising = 0.99;
 /// The same of pieces of lines, and their positions.
 constexpr double kPromisingPieces = 0.995;
 constexpr std::int64_t kLongestPiece = 64, kLeastPiece = 16;
-/// Cosines do not leave zeros what they are, but in lines of zeros: few may lie elsewhere.
+/// Cosines do not leave zeros what they are, but in lines of zeros: so few may lie elsewhere, of
+/// any values; and of waves, so few that are no part of the wave.
 constexpr double kFewZeros = 0.05;
 /// Finer than this the rounding of cosines to float32 would show.
 constexpr double kFinestError = 1e-9;
@@ -103,29 +104,53 @@ double saved_share(std::span<const float> values, const std::vector<std::int64_t
   return bytes < kSavedBytes ? 0 : 1 - after / before;
 }
 
-/// Whether cosines along `axis` move a row of zeros, or more zeros than a few.
-bool moves_zeros(std::span<const float> values, const std::vector<std::int64_t>& shape, int axis) {
+/// Zeros that cosines along an axis would move.
+struct MovedZeros {
+  bool row = false;  ///< a row of zeros, along the first dimension
+  double all = 0;    ///< share of the elements
+  double edges = 0;  ///< of them, those that are no part of a wave
+};
+
+/// Counts the zeros of one line. A wave passes through 0 between values of opposite signs, and is 0
+/// beside values that are 0 at that step; other zeros are edges.
+/// @param at  the line's elements, lying `stride` apart
+void count_zeros(const float* at, std::size_t side, std::size_t stride, double step,
+                 MovedZeros& zeros) {
+  const auto value = [&](std::size_t i) { return static_cast<double>(at[i * stride]); };
+  for (std::size_t i = 0; i < side; ++i) {
+    const std::size_t first = i;
+    while (i < side && value(i) == 0) ++i;
+    const std::size_t run = i - first;
+    if (run == 0) continue;
+    if (run == side) return;
+    const double before = first > 0 ? value(first - 1) : 0, after = i < side ? value(i) : 0;
+    const bool passes = run == 1 && before * after < 0;
+    const bool ends = std::max(std::fabs(before), std::fabs(after)) <= step;
+    zeros.all += static_cast<double>(run);
+    if (!passes && !ends) zeros.edges += static_cast<double>(run);
+  }
+}
+
+MovedZeros moved_zeros(std::span<const float> values, const std::vector<std::int64_t>& shape,
+                       int axis, double step) {
   std::size_t side = 1, inner = 1;
   for (std::size_t d = shape.size(); d-- > static_cast<std::size_t>(axis);)
     (d == static_cast<std::size_t>(axis) ? side : inner) *= static_cast<std::size_t>(shape[d]);
-  std::vector<std::size_t> zeros(inner);  // of the lines through a block of [side, inner]
-  std::size_t moved = 0;
-  bool row_of_zeros = false;
+  MovedZeros zeros;
   for (std::size_t first = 0; first < values.size(); first += side * inner) {
-    std::fill(zeros.begin(), zeros.end(), 0);
-    for (std::size_t i = 0; i < side; ++i) {
-      std::size_t of_row = 0;
-      for (std::size_t k = 0; k < inner; ++k) {
-        const bool zero = values[first + i * inner + k] == 0;
-        zeros[k] += zero;
-        of_row += zero;
-      }
-      row_of_zeros = row_of_zeros || of_row == inner;
-    }
-    for (const std::size_t count : zeros) moved += count < side ? count : 0;
+    for (std::size_t k = 0; k < inner; ++k)
+      count_zeros(values.data() + first + k, side, inner, step, zeros);
+    for (std::size_t i = 0; axis == 0 && inner > 1 && i < side; ++i)
+      zeros.row = zeros.row || squares_of(values.subspan(i * inner, inner)) == 0;
   }
-  return (axis == 0 && inner > 1 && row_of_zeros) ||
-         static_cast<double>(moved) > kFewZeros * static_cast<double>(values.size());
+  zeros.all /= static_cast<double>(values.size());
+  zeros.edges /= static_cast<double>(values.size());
+  return zeros;
+}
+
+/// Whether cosines that save so much of the bits may move the zeros.
+bool may_move(const MovedZeros& zeros, double saved) {
+  return !zeros.row && zeros.edges <= kFewZeros && (zeros.all <= kFewZeros || saved >= kWave);
 }
 
 }  // namespace
@@ -142,7 +167,7 @@ int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& 
     if (!has_transform(shape, axis) || shape[static_cast<std::size_t>(axis)] < kLeastUseful)
       continue;
     const double share = saved_share(values, shape, axis, step);
-    if (share <= most || moves_zeros(values, shape, axis)) continue;
+    if (share <= most || !may_move(moved_zeros(values, shape, axis, step), share)) continue;
     most = share;
     best = axis;
   }
