@@ -47,7 +47,10 @@ struct Calibration::Impl {
   Evaluator& evaluator;
   CalibrationOptions options;
   std::vector<CandidateUse> candidates = {};  ///< of the next size; empty: all
-  std::optional<double> steps = {};           ///< of the last file under statistics
+  /// Where the searches of a size begin: steps of the first file under statistics that has it, and
+  /// before there is one, those of the size before.
+  std::optional<double> steps = {};
+  bool steps_of_size = false;
   std::int64_t refitted_bytes = 0;  ///< that refitted vectors take more than those of the file
   int files = 0;
 
@@ -70,7 +73,10 @@ struct Calibration::Impl {
       options.run(work);
     else
       work();
-    if (candidate.statistics && report.target_met) steps = report.steps;
+    if (candidate.statistics && report.target_met && !steps_of_size) {
+      steps = report.steps;
+      steps_of_size = true;
+    }
     return report;
   }
 
@@ -130,6 +136,7 @@ CalibratedFile Calibration::Impl::best(std::int64_t bytes) {
   std::vector<Tried> tried;
   std::vector<CandidateError> errors;
   const bool first = candidates.empty();
+  steps_of_size = false;
   const auto add = [&](const CandidateUse& candidate, bool refits = true) {
     tried.push_back({candidate, made(candidate, bytes, refits)});
     const CalibratedFile& file = tried.back().made;
@@ -141,20 +148,31 @@ CalibratedFile Calibration::Impl::best(std::int64_t bytes) {
     const auto made = static_cast<std::int64_t>(tried.size()) * tried[0].made.report.parameters;
     return options.time ? options.time() : made <= kManyWeights;
   };
+  const auto sort = [&] {
+    std::ranges::stable_sort(tried, {}, [](const Tried& each) { return each.rank(); });
+  };
+  /// @return whether it is better than the best before
+  const auto derive = [&](const std::optional<CandidateUse>& candidate) {
+    const auto same = [&](const CandidateError& each) { return each.name == candidate->name; };
+    if (!first || !candidate || !time() || std::ranges::any_of(errors, same)) return false;
+    add(*candidate);
+    sort();
+    return tried[0].candidate.name == candidate->name;
+  };
+  // What may improve the best one comes before other uses.
+  const auto improve = [&] {
+    sort();
+    while (derive(with_shrunk_moments(tried[0].candidate, statistics))) {
+    }
+    derive(with_biases_kept(tried[0].candidate, statistics, weights));
+  };
   for (const CandidateUse& candidate : first ? candidate_uses(statistics) : candidates) {
     if (!time()) break;
     // The file that there is without data is compared as it is.
     add(candidate, candidate.statistics);
+    if (tried.size() == kAlways) improve();
   }
-  const auto sort = [&] {
-    std::ranges::stable_sort(tried, {}, [](const Tried& each) { return each.rank(); });
-  };
-  sort();
-  const auto kept = with_biases_kept(tried[0].candidate, statistics);
-  if (first && kept && time()) {
-    add(*kept);
-    sort();
-  }
+  improve();
   if (first && tried[0].candidate.statistics && sequential_work() <= kMostWork && time() &&
       evaluator.sequential()) {
     add(in_sequence(tried[0].candidate));

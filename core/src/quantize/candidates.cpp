@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string_view>
 
 #include "quantize/feedback/rounding_model.h"
 #include "quantize/feedback/upper_factor.h"
+#include "quantize/roles.h"
 
 namespace gbcompress {
 namespace {
@@ -17,8 +19,9 @@ constexpr std::int64_t kWidestFactor = 4096;
 /// What error feedback leaves of the cost of nearest integers where it is worth more than the
 /// trellis of other tensors.
 constexpr double kPays = 0.6;
-/// Part of each moment that is replaced by the identity.
-constexpr double kShrinkage = 0.25;
+/// Parts of each moment that are replaced by the identity, in their order.
+constexpr double kShrinkageStep = 0.25, kMostShrinkage = 0.75;
+constexpr std::string_view kShrunk = ", moments shrunk by ";
 
 /// Mean cost of a squared error whose successors make up for it.
 double feedback_cost(const TensorStatistics& of) {
@@ -83,10 +86,6 @@ std::vector<CandidateUse> candidate_uses(const Statistics& statistics) {
     partly.without_moments = where_it_does_not_pay(statistics);
     if (!partly.without_moments.empty() && partly.without_moments.size() < moments)
       add(one + " where it pays" + steps, partly);
-    StatisticsUse shrunk;
-    shrunk.two_sided = two_sided;
-    shrunk.shrinkage = kShrinkage;
-    add((two_sided ? both : one) + ", shrunk moments" + steps, shrunk);
   }
   if (importance) {
     add("steps by importance", {.feedback = false, .two_sided = false, .bias = false});
@@ -104,15 +103,32 @@ CandidateUse in_sequence(const CandidateUse& candidate) {
 }
 
 std::optional<CandidateUse> with_biases_kept(const CandidateUse& candidate,
-                                             const Statistics& statistics) {
-  const bool corrects =
-      candidate.statistics && candidate.use.bias && candidate.use.feedback &&
-      count(statistics, [](const TensorStatistics& of) { return !of.input_mean.empty(); }) > 0;
-  if (!corrects) return {};
+                                             const Statistics& statistics,
+                                             const TensorBundle& weights) {
+  const auto corrects = [&](const auto& each) {
+    const std::string name = each.first.substr(0, each.first.find('|'));
+    return !each.second.input_mean.empty() && weights.find(bias_of(name));
+  };
+  if (!candidate.statistics || !candidate.use.feedback || !candidate.use.bias ||
+      std::ranges::none_of(statistics.tensors, corrects))
+    return {};
   CandidateUse kept = candidate;
   kept.name += ", biases kept";
   kept.use.bias = false;
   return kept;
+}
+
+std::optional<CandidateUse> with_shrunk_moments(const CandidateUse& candidate,
+                                                const Statistics& statistics) {
+  if (!candidate.statistics || !candidate.use.feedback ||
+      candidate.use.shrinkage >= kMostShrinkage || count(statistics, any_moments) == 0)
+    return {};
+  CandidateUse shrunk = candidate;
+  shrunk.use.shrinkage += kShrinkageStep;
+  shrunk.name.resize(std::min(shrunk.name.size(), shrunk.name.find(kShrunk)));
+  shrunk.name +=
+      std::string(kShrunk) + std::to_string(std::lround(100 * shrunk.use.shrinkage)) + " %";
+  return shrunk;
 }
 
 }  // namespace gbcompress

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/internal.h"
+#include "format/tensor_bundle.h"
 #include "gbcompress/statistics.h"
 
 namespace GBC_INTERNAL gbcompress {
@@ -26,6 +27,12 @@ CandidateUse in_sequence(const CandidateUse& candidate);
 
 /// The same use without correction of biases, or nothing where none is corrected.
 std::optional<CandidateUse> with_biases_kept(const CandidateUse& candidate,
-                                             const Statistics& statistics);
+                                             const Statistics& statistics,
+                                             const TensorBundle& weights);
+
+/// The same use with a quarter more of each moment replaced by the identity, since few samples
+/// overstate correlations; nothing where no moments are used, or only a quarter is left.
+std::optional<CandidateUse> with_shrunk_moments(const CandidateUse& candidate,
+                                                const Statistics& statistics);
 
 }  // namespace gbcompress

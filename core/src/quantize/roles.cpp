@@ -108,6 +108,13 @@ WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values,
   return ends_in_one_of(tensor.name, kScales) ? WeightKind::kVector : WeightKind::kMatrix;
 }
 
+std::string bias_of(const std::string& name) {
+  constexpr std::string_view kWeight = "weight";
+  const std::size_t at = name.rfind(kWeight);
+  if (at == std::string::npos || name.find('.', at) != std::string::npos) return "";
+  return name.substr(0, at) + "bias" + name.substr(at + kWeight.size());
+}
+
 std::optional<NotFinite> not_finite(const TensorEntry& tensor, std::span<const float> values) {
   if (all_finite(values)) return {};
   NotFinite facts;

@@ -40,6 +40,9 @@ bool is_line(const std::vector<std::int64_t>& shape) noexcept;
 WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values,
                        bool packed = false, const TensorHint* hint = nullptr);
 
+/// "conv.bias" of "conv.weight", "lstm.bias_ih_l0" of "lstm.weight_ih_l0"; "" for other names.
+std::string bias_of(const std::string& name);
+
 /// Values that are NaN or infinity.
 struct NotFinite {
   std::int64_t count = 0;

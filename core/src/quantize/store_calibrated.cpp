@@ -1,11 +1,11 @@
 /// Integers of matrices with statistics.
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "gbcompress/error.h"
 #include "quantize/feedback/finer_rows.h"
 #include "quantize/pieces.h"
+#include "quantize/roles.h"
 #include "quantize/store.h"
 
 namespace gbcompress {
@@ -18,7 +18,7 @@ constexpr double kMostWithData = 1;
 constexpr std::size_t kFewPaths = 4;
 
 /// Matrices of more numbers are rounded in pieces, where these can be rounded by themselves: a
-/// matrix with its errors takes 28 bytes for each number.
+/// matrix with its errors takes 20 bytes for each number.
 constexpr std::int64_t kManyNumbers = 1 << 25;
 
 /// The finest step: integers stay within a quarter of what the coder takes, since feedback may make
@@ -62,14 +62,6 @@ std::vector<std::int32_t> columns_of(std::span<const std::int32_t> from, std::in
     part.insert(part.end(), from.begin() + static_cast<std::ptrdiff_t>(at),
                 from.begin() + static_cast<std::ptrdiff_t>(at) + cols);
   return part;
-}
-
-/// "conv.bias" of "conv.weight", "lstm.bias_ih_l0" of "lstm.weight_ih_l0"; "" for other names.
-std::string bias_of(const std::string& name) {
-  constexpr std::string_view kWeight = "weight";
-  const std::size_t at = name.rfind(kWeight);
-  if (at == std::string::npos || name.find('.', at) != std::string::npos) return "";
-  return name.substr(0, at) + "bias" + name.substr(at + kWeight.size());
 }
 
 }  // namespace

@@ -196,8 +196,33 @@ TEST(Candidates, FollowFromWhatTheStatisticsHold) {
   Statistics importance;
   importance.tensors["l.weight"].row_importance = {1, 2};
   EXPECT_EQ(names(importance), (std::vector<std::string>{"data-free", "steps by importance"}));
-  EXPECT_FALSE(with_biases_kept(candidate_uses(importance)[1], importance));
-  EXPECT_TRUE(with_biases_kept(candidate_uses(layer.statistics)[1], layer.statistics));
+  EXPECT_FALSE(with_biases_kept(candidate_uses(importance)[1], importance, layer.made.bundle));
+  EXPECT_FALSE(with_shrunk_moments(candidate_uses(importance)[1], importance));
+  EXPECT_FALSE(with_shrunk_moments(candidate_uses(layer.statistics)[0], layer.statistics));
+}
+
+TEST(Candidates, BiasesAreKeptWhereTheyWereCorrected) {
+  Layer layer;
+  const CandidateUse use = candidate_uses(layer.statistics)[1];
+  EXPECT_FALSE(with_biases_kept(use, layer.statistics, {}));  // there is no l.bias
+  const auto kept = with_biases_kept(use, layer.statistics, layer.made.bundle);
+  ASSERT_TRUE(kept);
+  EXPECT_FALSE(kept->use.bias);
+  EXPECT_FALSE(with_biases_kept(*kept, layer.statistics, layer.made.bundle));
+}
+
+TEST(Candidates, MomentsShrinkToAQuarter) {
+  Layer layer;
+  const CandidateUse use = candidate_uses(layer.statistics)[1];
+  std::vector<double> parts;
+  std::string name;
+  for (auto next = with_shrunk_moments(use, layer.statistics); next;
+       next = with_shrunk_moments(*next, layer.statistics)) {
+    parts.push_back(next->use.shrinkage);
+    name = next->name;
+  }
+  EXPECT_EQ(parts, (std::vector<double>{0.25, 0.5, 0.75}));
+  EXPECT_EQ(name, use.name + ", moments shrunk by 75 %");
 }
 
 TEST(Candidates, FeedbackWhereItPays) {
