@@ -91,13 +91,13 @@ TEST(Feedback, IsTheLeastCostWithAllLaterNumbersFree) {
     const CodedValues coded = round_with_feedback({m, n}, w, both, {.step = step}, &loss);
     const auto size = static_cast<double>(step_size(step));
     EXPECT_EQ(coded.integers, by_definition(m, n, w, ad, gd, size));
-    EXPECT_NEAR(loss, cost(m, n, w, coded, ad, gd), 1e-9 * loss);
+    EXPECT_NEAR(loss, cost(m, n, w, coded, ad, gd), 1e-5 * loss);  // of float32 sums
     std::vector<double> identity(static_cast<std::size_t>(m * m));
     for (std::int64_t i = 0; i < m; ++i) identity[static_cast<std::size_t>(i * m + i)] = 1;
     const CodedValues columns =
         round_with_feedback({m, n}, w, {both.columns, nullptr}, {.step = step}, &loss);
     EXPECT_EQ(columns.integers, by_definition(m, n, w, ad, identity, size));
-    EXPECT_NEAR(loss, cost(m, n, w, columns, ad, identity), 1e-9 * loss);
+    EXPECT_NEAR(loss, cost(m, n, w, columns, ad, identity), 1e-5 * loss);
     different += columns.integers != coded.integers;
   }
   EXPECT_GT(different, 10);

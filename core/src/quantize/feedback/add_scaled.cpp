@@ -16,6 +16,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Doubles = hn::CappedTag<double, 8>;
+using Floats = hn::CappedTag<float, 16>;
 
 // Not MulAdd(): it rounds once where there is one.
 void AddScaled(double* to, const double* from, double factor, std::int64_t count) {
@@ -30,7 +31,7 @@ void AddScaled(double* to, const double* from, double factor, std::int64_t count
 
 void AddErrors(float* const* to, const float* const* from, const float* errors,
                const float* factors, std::int64_t rows, std::int64_t count) {
-  const hn::CappedTag<float, 16> d;
+  const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t k = 0; k < rows; ++k) {
     const auto error = hn::Set(d, errors[k]);
@@ -46,7 +47,7 @@ constexpr std::int64_t kRunRows = 4;  // sums of two vectors of each in register
 
 void AddFourRuns(float* const* to, const float* const* from, const float* errors,
                  const ErrorRun& of, std::int64_t first, std::int64_t count) {
-  const hn::CappedTag<float, 16> d;
+  const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t i = first; i + 2 * lanes <= count; i += 2 * lanes) {
     auto a0 = hn::LoadU(d, from[0] + i), b0 = hn::LoadU(d, from[0] + i + lanes);
@@ -73,7 +74,7 @@ void AddFourRuns(float* const* to, const float* const* from, const float* errors
 
 void AddErrorRuns(float* const* to, const float* const* from, const ErrorRun& of, std::int64_t rows,
                   std::int64_t count) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::CappedTag<float, 16>()));
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
   // A tile's columns of the factors stay in the first cache while all rows use them.
   const std::int64_t tile = 4 * lanes, whole = count - count % (2 * lanes);
   const std::int64_t grouped = rows - rows % kRunRows;
@@ -89,32 +90,32 @@ void AddErrorRuns(float* const* to, const float* const* from, const ErrorRun& of
     }
 }
 
-void AddOuter(double* to, const double* factors, const double* of_rows, std::int64_t count) {
-  const Doubles d;
+void AddOuter(float* to, const float* factors, const float* of_rows, std::int64_t count) {
+  const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t b = 0; b < kOuterWidth; b += lanes) {
     const auto rows = hn::LoadU(d, of_rows + b);
-    double* place = to + b;
+    float* place = to + b;
     for (std::int64_t i = 0; i < count; ++i, place += kOuterWidth)
       hn::StoreU(hn::Add(hn::LoadU(d, place), hn::Mul(hn::Set(d, factors[i]), rows)), d, place);
   }
 }
 
-void AddOuters(double* to, const double* const* factors, const double* of_rows, std::int64_t outers,
+void AddOuters(float* to, const float* const* factors, const float* of_rows, std::int64_t outers,
                std::int64_t count) {
-  const Doubles d;
+  const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr std::int64_t kTile = 8;  // sums in registers
   const std::int64_t whole = count - count % kTile;
   for (std::int64_t i = 0; i < whole; i += kTile)
     for (std::int64_t b = 0; b < kOuterWidth; b += lanes) {
-      double* const place = to + i * kOuterWidth + b;
+      float* const place = to + i * kOuterWidth + b;
       auto s0 = hn::LoadU(d, place), s1 = hn::LoadU(d, place + kOuterWidth);
       auto s2 = hn::LoadU(d, place + 2 * kOuterWidth), s3 = hn::LoadU(d, place + 3 * kOuterWidth);
       auto s4 = hn::LoadU(d, place + 4 * kOuterWidth), s5 = hn::LoadU(d, place + 5 * kOuterWidth);
       auto s6 = hn::LoadU(d, place + 6 * kOuterWidth), s7 = hn::LoadU(d, place + 7 * kOuterWidth);
       for (std::int64_t k = 0; k < outers; ++k) {
-        const double* const f = factors[k] + i;
+        const float* const f = factors[k] + i;
         const auto rows = hn::LoadU(d, of_rows + k * kOuterWidth + b);
         s0 = hn::Add(s0, hn::Mul(hn::Set(d, f[0]), rows));
         s1 = hn::Add(s1, hn::Mul(hn::Set(d, f[1]), rows));
@@ -167,12 +168,12 @@ void add_error_runs(float* const* to, const float* const* from, const ErrorRun& 
   HWY_DYNAMIC_DISPATCH(AddErrorRuns)(to, from, of, rows, count);
 }
 
-void add_outer(double* to, const double* factors, const double* of_rows, std::int64_t count) {
+void add_outer(float* to, const float* factors, const float* of_rows, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(AddOuter)(to, factors, of_rows, count);
 }
 
-void add_outers(double* to, const double* const* factors, const double* of_rows,
-                std::int64_t outers, std::int64_t count) {
+void add_outers(float* to, const float* const* factors, const float* of_rows, std::int64_t outers,
+                std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(AddOuters)(to, factors, of_rows, outers, count);
 }
 

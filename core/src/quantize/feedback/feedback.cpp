@@ -36,12 +36,12 @@ class Feedback {
       parallel_tasks(rounding_.threads, (bands + kBands - 1) / kBands, [&](std::int64_t group) {
         throw_if_interrupted();
         const std::int64_t first = group * kBands, count = std::min(kBands, bands - first);
-        std::vector<double> targets(static_cast<std::size_t>(count * n_ * kBand));
+        std::vector<float> targets(static_cast<std::size_t>(count * n_ * kBand));
         pass_bands(first, count, targets.data());
       });
       return;
     }
-    std::vector<double> targets(static_cast<std::size_t>(n_ * kBand));
+    std::vector<float> targets(static_cast<std::size_t>(n_ * kBand));
     shares_.resize(targets.size());
     for (std::int64_t band = 0; band < bands; ++band) {
       const std::int64_t count = rows_of(band);
@@ -73,21 +73,24 @@ class Feedback {
   }
 
   /// `count` bands from `first` on, column after column; t has [cols, kBand] for each.
-  void pass_bands(std::int64_t first, std::int64_t count, double* t) {
+  void pass_bands(std::int64_t first, std::int64_t count, float* t) {
     const std::int64_t size = n_ * kBand;  // of a band's part of t
     for (std::int64_t band = 0; band < count; ++band)
       for (std::int64_t b = 0; b < kBand; ++b)
         for (std::int64_t j = 0; j < n_; ++j)
           t[band * size + j * kBand + b] =
-              b < rows_of(first + band)
-                  ? static_cast<double>(values_[index((first + band) * kBand + b, j)])
-                  : 0.0;
-    std::vector<double> errors(static_cast<std::size_t>(count * kColumns * kBand));
+              b < rows_of(first + band) ? values_[index((first + band) * kBand + b, j)] : 0.f;
+    std::vector<float> factors(static_cast<std::size_t>(kColumns * kColumns));
+    std::vector<float> errors(static_cast<std::size_t>(count * kColumns * kBand));
     for (std::int64_t begin = 0; begin < n_; begin += kColumns) {
       const std::int64_t end = std::min(begin + kColumns, n_);
+      for (std::int64_t j = begin; model_.columns && j < end; ++j)
+        for (std::int64_t k = j + 1; k < end; ++k)
+          factors[static_cast<std::size_t>((j - begin) * kColumns + k - begin)] =
+              static_cast<float>(model_.columns->row(j)[k]);
       for (std::int64_t band = 0; band < count; ++band)
         round_columns(first + band, begin, end, t + band * size,
-                      errors.data() + band * kColumns * kBand);
+                      errors.data() + band * kColumns * kBand, factors);
       if (model_.columns)
         spread_errors(*model_.columns, begin, end - begin, count, t, errors.data(),
                       kColumns * kBand);
@@ -95,14 +98,17 @@ class Feedback {
   }
 
   /// Columns [begin, end) of a band, whose errors are added to those that follow among them.
-  void round_columns(std::int64_t band, std::int64_t begin, std::int64_t end, double* t,
-                     double* errors) {
+  /// @param factors  of the columns, [kColumns, kColumns]
+  void round_columns(std::int64_t band, std::int64_t begin, std::int64_t end, float* t,
+                     float* errors, std::span<const float> factors) {
     for (std::int64_t j = begin; j < end; ++j) {
-      double* const own = errors + (j - begin) * kBand;
+      float* const own = errors + (j - begin) * kBand;
       for (std::int64_t b = 0; b < rows_of(band); ++b)
-        own[b] = round_one(band * kBand, b, j, t[j * kBand + b]);
+        own[b] = static_cast<float>(
+            round_one(band * kBand, b, j, static_cast<double>(t[j * kBand + b])));
       if (model_.columns)
-        add_outer(t + (j + 1) * kBand, model_.columns->row(j) + j + 1, own, end - j - 1);
+        add_outer(t + (j + 1) * kBand, factors.data() + (j - begin) * kColumns + (j + 1 - begin),
+                  own, end - j - 1);
     }
   }
 

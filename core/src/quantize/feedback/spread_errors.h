@@ -18,17 +18,21 @@ inline constexpr std::int64_t kBand = kOuterWidth, kBands = 4;
 /// @param targets  [bands, cols, kBand]
 /// @param errors   [bands, of_band], of which the first [count, kBand]
 inline void spread_errors(const UpperFactor& columns, std::int64_t first, std::int64_t count,
-                          std::int64_t bands, double* targets, const double* errors,
+                          std::int64_t bands, float* targets, const float* errors,
                           std::int64_t of_band) {
   constexpr std::int64_t kChunk = 256;  // columns of the factor that stay in the cache meanwhile
   const std::int64_t n = columns.size();
-  std::vector<const double*> factors(static_cast<std::size_t>(count));
+  std::vector<float> chunk(static_cast<std::size_t>(count * kChunk));
+  std::vector<const float*> factors;
+  for (std::int64_t k = 0; k < count; ++k) factors.push_back(chunk.data() + k * kChunk);
   for (std::int64_t from = first + count; from < n; from += kChunk) {
+    const std::int64_t wide = std::min(kChunk, n - from);
     for (std::int64_t k = 0; k < count; ++k)
-      factors[static_cast<std::size_t>(k)] = columns.row(first + k) + from;
+      std::transform(columns.row(first + k) + from, columns.row(first + k) + from + wide,
+                     chunk.data() + k * kChunk, [](double x) { return static_cast<float>(x); });
     for (std::int64_t band = 0; band < bands; ++band)
       add_outers(targets + (band * n + from) * kBand, factors.data(), errors + band * of_band,
-                 count, std::min(kChunk, n - from));
+                 count, wide);
   }
 }
 

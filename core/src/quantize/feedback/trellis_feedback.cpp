@@ -128,7 +128,7 @@ class TrellisFeedback {
       for (std::size_t k = 0; k < count; ++k) {
         const std::int64_t j = group.first + static_cast<std::int64_t>(k);
         values[k] = values_[index(i, j, n_)];
-        targets[k] = static_cast<float>(targets_[index(i, j, n_)]) + shares[k];
+        targets[k] = targets_[index(i, j, n_)] + shares[k];
         classes[k] = values[k] == 0 ? std::int8_t{codec::kZeroScaleClass}
                                     : codec::scale_class(
                                           scales_.rows[static_cast<std::size_t>(i)],
@@ -159,7 +159,7 @@ class TrellisFeedback {
         const double error = static_cast<double>(values_[index(i, j, n_)]) - stored;
         const double whole = error * row_factors_[static_cast<std::size_t>(i)];
         sums.error += whole * whole;
-        errors_[index(i, static_cast<std::int64_t>(k), group.count)] = error;
+        errors_[index(i, static_cast<std::int64_t>(k), group.count)] = static_cast<float>(error);
         result_.integers[static_cast<std::size_t>(i * n_ + natural(j))] = integer;
       }
   }
@@ -204,9 +204,7 @@ class TrellisFeedback {
   std::vector<float> stored_of(const ColumnGroup& group, std::int64_t i) const {
     std::vector<float> stored;
     for (std::int64_t k = 0; k < group.count; ++k)
-      stored.push_back(
-          static_cast<float>(static_cast<double>(values_[index(i, group.first + k, n_)]) -
-                             errors_[index(i, k, group.count)]));
+      stored.push_back(values_[index(i, group.first + k, n_)] - errors_[index(i, k, group.count)]);
     return stored;
   }
 
@@ -216,9 +214,7 @@ class TrellisFeedback {
     const std::size_t count = stored.size();
     std::vector<float> sums(count);
     for (std::size_t k = 0; k < count; ++k)
-      sums[k] =
-          static_cast<float>(targets_[index(i, group.first + static_cast<std::int64_t>(k), n_)]) -
-          stored[k];
+      sums[k] = targets_[index(i, group.first + static_cast<std::int64_t>(k), n_)] - stored[k];
     for (std::size_t k = 0; k < count; ++k) {
       const float error =
           values_[index(i, group.first + static_cast<std::int64_t>(k), n_)] - stored[k];
@@ -270,9 +266,9 @@ class TrellisFeedback {
   double mean_row_cost_ = 0;
   codec::Scales scales_;
   std::vector<float> values_;    ///< [bands, cols, kBand]
-  std::vector<double> targets_;  ///< the same
+  std::vector<float> targets_;   ///< the same
   std::vector<float> factors_;   ///< of the group
-  std::vector<double> errors_;   ///< [bands, columns of the group, kBand]
+  std::vector<float> errors_;    ///< [bands, columns of the group, kBand]
   std::vector<float> shares_;    ///< with a factor of the rows: [rows, columns of the group]
   DependentIntegers result_;
 };
