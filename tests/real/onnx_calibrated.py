@@ -23,7 +23,7 @@ from gbcompress._calibrate.statistics import held_out
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")
 NAMES = {"magika": "magika-v3_3/model.onnx", "silero": "silero/silero_vad.onnx", "ultraface": "ultraface/version-RFB-320.onnx",
-         "basic_pitch": "basic-pitch/nmp.onnx", "superres": "superres/superres_prepost_op18.onnx"}
+         "basic_pitch": "basic-pitch/nmp.onnx", "superres": "superres/superres_prepost_op18.onnx", "mnist": "mnist/mnist.onnx"}
 PART = 10  # of the inputs, one of so many calibrates
 
 

@@ -47,22 +47,20 @@ struct Calibration::Impl {
   Evaluator& evaluator;
   CalibrationOptions options;
   std::vector<CandidateUse> candidates = {};  ///< of the next size; empty: all
-  /// Where the searches of a size begin: steps of the first file under statistics that has it, and
-  /// before there is one, those of the size before.
-  std::optional<double> steps = {};
-  bool steps_of_size = false;
+  std::optional<double> steps = {};  ///< of the best file under statistics of the size before
   std::int64_t refitted_bytes = 0;  ///< that refitted vectors take more than those of the file
   int files = 0;
 
   std::filesystem::path next_file() { return options.folder / (std::to_string(files++) + ".gbz"); }
 
+  /// @param start  steps at which the search for the size begins, if some are known
   WeightsReport write(const std::filesystem::path& file, const CandidateUse& candidate,
-                      std::int64_t bytes) {
+                      std::int64_t bytes, std::optional<double> start) {
     WeightsOptions own = options.weights;
     own.max_bytes = bytes;
     own.overwrite = true;
     if (candidate.statistics) {
-      own.steps = steps;
+      own.steps = start;
       own.statistics = &statistics;
       own.statistics_use = candidate.use;
       if (candidate.sequential) own.sequential = evaluator.sequential();
@@ -73,10 +71,6 @@ struct Calibration::Impl {
       options.run(work);
     else
       work();
-    if (candidate.statistics && report.target_met && !steps_of_size) {
-      steps = report.steps;
-      steps_of_size = true;
-    }
     return report;
   }
 
@@ -97,12 +91,14 @@ struct Calibration::Impl {
 
   /// Vectors of other integers, even of the same candidate in a file 1 % larger, do not fit: what
   /// they correct are sums of rounding errors.
-  CalibratedFile made(const CandidateUse& candidate, std::int64_t bytes, bool refits) {
+  CalibratedFile made(const CandidateUse& candidate, std::int64_t bytes, bool refits,
+                      std::optional<double> start) {
     CalibratedFile result{
         .file = next_file(), .report = {}, .method = candidate.name, .candidates = {}};
     std::int64_t room = bytes - (refits ? refitted_bytes : 0);
     for (int i = 0; i < kRefits; ++i) {
-      result.report = write(result.file, candidate, room);
+      result.report = write(result.file, candidate, room, start);
+      if (candidate.statistics && result.report.target_met) start = result.report.steps;
       const std::int64_t before = result.report.output_bytes;
       if (!refits || !refit(result.file, result.report)) break;
       const std::int64_t after = result.report.output_bytes;
@@ -129,63 +125,93 @@ struct Calibration::Impl {
     return work;
   }
 
-  CalibratedFile best(std::int64_t bytes);
+  class Candidates;
 };
 
-CalibratedFile Calibration::Impl::best(std::int64_t bytes) {
-  std::vector<Tried> tried;
-  std::vector<CandidateError> errors;
-  const bool first = candidates.empty();
-  steps_of_size = false;
-  const auto add = [&](const CandidateUse& candidate, bool refits = true) {
-    tried.push_back({candidate, made(candidate, bytes, refits)});
-    const CalibratedFile& file = tried.back().made;
-    errors.push_back({candidate.name, file.report.output_bytes, file.error});
-    if (options.tell) options.tell(errors.back());
-  };
-  const auto time = [&] {
-    if (tried.size() < kAlways) return true;
-    const auto made = static_cast<std::int64_t>(tried.size()) * tried[0].made.report.parameters;
-    return options.time ? options.time() : made <= kManyWeights;
-  };
-  const auto sort = [&] {
-    std::ranges::stable_sort(tried, {}, [](const Tried& each) { return each.rank(); });
-  };
-  /// @return whether it is better than the best before
-  const auto derive = [&](const std::optional<CandidateUse>& candidate) {
-    const auto same = [&](const CandidateError& each) { return each.name == candidate->name; };
-    if (!first || !candidate || !time() || std::ranges::any_of(errors, same)) return false;
-    add(*candidate);
-    sort();
-    return tried[0].candidate.name == candidate->name;
-  };
-  // What may improve the best one comes before other uses.
-  const auto improve = [&] {
-    sort();
-    while (derive(with_shrunk_moments(tried[0].candidate, statistics))) {
+/// The files of one size.
+class Calibration::Impl::Candidates {
+ public:
+  Candidates(Impl& of, std::int64_t bytes) : of_(of), bytes_(bytes), start_(of.steps) {}
+
+  CalibratedFile best() {
+    const bool first = of_.candidates.empty();
+    bool known = false;  // where searches begin: at the steps of the first file under statistics
+    for (const CandidateUse& candidate : first ? candidate_uses(of_.statistics) : of_.candidates) {
+      if (!time()) break;
+      add(candidate, start_);
+      const WeightsReport& report = tried_.back().made.report;
+      if (candidate.statistics && report.target_met && !std::exchange(known, true))
+        start_ = report.steps;
+      if (first && tried_.size() == kAlways) improve();
     }
-    derive(with_biases_kept(tried[0].candidate, statistics, weights));
-  };
-  for (const CandidateUse& candidate : first ? candidate_uses(statistics) : candidates) {
-    if (!time()) break;
-    // The file that there is without data is compared as it is.
-    add(candidate, candidate.statistics);
-    if (tried.size() == kAlways) improve();
-  }
-  improve();
-  if (first && tried[0].candidate.statistics && sequential_work() <= kMostWork && time() &&
-      evaluator.sequential()) {
-    add(in_sequence(tried[0].candidate));
     sort();
+    if (first) {
+      improve();
+      fit_layers();
+    }
+    return take();
   }
-  candidates.clear();
-  for (std::size_t i = 0; i < std::min(kKept, tried.size()); ++i)
-    candidates.push_back(tried[i].candidate);
-  for (std::size_t i = 1; i < tried.size(); ++i) std::filesystem::remove(tried[i].made.file);
-  CalibratedFile result = std::move(tried[0].made);
-  result.candidates = std::move(errors);
-  return result;
-}
+
+ private:
+  bool time() const {
+    if (tried_.size() < kAlways) return true;
+    const auto made = static_cast<std::int64_t>(tried_.size()) * tried_[0].made.report.parameters;
+    return of_.options.time ? of_.options.time() : made <= kManyWeights;
+  }
+
+  void add(const CandidateUse& candidate, std::optional<double> start) {
+    // The file that there is without data is compared as it is.
+    tried_.push_back({candidate, of_.made(candidate, bytes_, candidate.statistics, start)});
+    const CalibratedFile& file = tried_.back().made;
+    errors_.push_back({candidate.name, file.report.output_bytes, file.error});
+    if (of_.options.tell) of_.options.tell(errors_.back());
+  }
+
+  void sort() {
+    std::ranges::stable_sort(tried_, {}, [](const Tried& each) { return each.rank(); });
+  }
+
+  /// What comes of the best one; its search begins at that one's steps.
+  /// @return whether it is better
+  bool derive(const std::optional<CandidateUse>& candidate) {
+    const auto same = [&](const CandidateError& each) { return each.name == candidate->name; };
+    if (!candidate || !time() || std::ranges::any_of(errors_, same)) return false;
+    add(*candidate, tried_[0].made.report.steps);
+    sort();
+    return tried_[0].candidate.name == candidate->name;
+  }
+
+  void improve() {
+    sort();
+    while (derive(with_shrunk_moments(tried_[0].candidate, of_.statistics))) {
+    }
+    derive(with_biases_kept(tried_[0].candidate, of_.statistics, of_.weights));
+  }
+
+  void fit_layers() {
+    if (tried_[0].candidate.statistics && of_.sequential_work() <= kMostWork && time() &&
+        of_.evaluator.sequential())
+      derive(in_sequence(tried_[0].candidate));
+  }
+
+  CalibratedFile take() {
+    if (tried_[0].candidate.statistics && tried_[0].made.report.target_met)
+      of_.steps = tried_[0].made.report.steps;
+    of_.candidates.clear();
+    for (std::size_t i = 0; i < std::min(kKept, tried_.size()); ++i)
+      of_.candidates.push_back(tried_[i].candidate);
+    for (std::size_t i = 1; i < tried_.size(); ++i) std::filesystem::remove(tried_[i].made.file);
+    CalibratedFile result = std::move(tried_[0].made);
+    result.candidates = std::move(errors_);
+    return result;
+  }
+
+  Impl& of_;
+  const std::int64_t bytes_;
+  std::optional<double> start_;
+  std::vector<Tried> tried_;  ///< once sorted, the best one first
+  std::vector<CandidateError> errors_;
+};
 
 Calibration::Calibration(const TensorBundle& weights, const Statistics& statistics,
                          Evaluator& evaluator, CalibrationOptions options)
@@ -193,6 +219,8 @@ Calibration::Calibration(const TensorBundle& weights, const Statistics& statisti
 
 Calibration::~Calibration() = default;
 
-CalibratedFile Calibration::best(std::int64_t bytes) { return impl_->best(bytes); }
+CalibratedFile Calibration::best(std::int64_t bytes) {
+  return Impl::Candidates(*impl_, bytes).best();
+}
 
 }  // namespace gbcompress

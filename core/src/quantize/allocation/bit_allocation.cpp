@@ -175,6 +175,29 @@ bool set_facts(TensorAllocation& tensor, const std::vector<float>& values,
   return true;
 }
 
+/// What is known of the errors of a tensor.
+struct LikelyErrors {
+  double relative = 0;   ///< about their squares, over those of the values
+  bool moments = false;  ///< statistics tell how they make up for each other
+};
+
+/// Cosines or values; of values rows or blocks of them, and whether errors are spread for what is
+/// likely of the inputs.
+void choose_form(TensorAllocation& tensor, std::span<const float> values,
+                 const WeightsOptions& options, const LikelyInputs& inputs,
+                 const LikelyErrors& errors) {
+  const bool likely = assumes_inputs(options) && assumed_pieces(inputs, tensor.grid.cols);
+  tensor.assumed = likely && !tensor.base;
+  if (!tensor.base)
+    tensor.axis = cosine_axis(values, tensor.source->shape, errors.relative,
+                              errors.moments || tensor.assumed ? kWave : kWorthCosines);
+  if (tensor.axis >= 0) tensor.assumed = false;
+  // Blocks of columns are blocks of values, not of cosines. Taps of a kernel are one filter, whose
+  // errors make up for each other.
+  if (tensor.axis < 0 && !options.statistics && !options.base() && !likely)
+    tensor.grid = divided(tensor.grid, values);
+}
+
 /// Whether all elements are the same bytes.
 bool is_repeated(const TensorEntry& tensor) {
   const auto size = static_cast<std::size_t>(dtype_bits(tensor.dtype)) / 8;
@@ -392,10 +415,6 @@ TensorAllocation BitAllocation::classify(const TensorEntry& source, const Weight
   if (!tensor.constant && !before && !tensor.match.any() && !source.exact)
     find_table(tensor, values);
   if (tensor.kind == WeightKind::kExact) return tensor;
-  const IntegerGrid whole = tensor.grid;
-  // Taps of a kernel are one filter, whose errors make up for each other.
-  const bool likely = assumes_inputs(options) && assumed_pieces(hint.inputs, whole.cols);
-  if (!options.statistics && !options.base() && !likely) tensor.grid = divided(tensor.grid, values);
   const bool total = options.measure == ErrorMeasure::kTotal;
   if (before && is_finite(*before)) {
     tensor.before = before;
@@ -411,13 +430,7 @@ TensorAllocation BitAllocation::classify(const TensorEntry& source, const Weight
   const bool vector = tensor.kind == WeightKind::kVector && !tensor.base;
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
-  tensor.assumed = likely && !tensor.base;
-  if (!tensor.base)
-    tensor.axis = cosine_axis(values, source.shape, likely_error_,
-                              moments || tensor.assumed ? kWave : kWorthCosines);
-  if (tensor.axis >= 0) tensor.assumed = false;
-  // Blocks of columns are blocks of values, not of cosines.
-  if (tensor.axis >= 0) tensor.grid = whole;
+  choose_form(tensor, values, options, hint.inputs, {likely_error_, moments});
   // Step sizes of rows serve outputs; a target error takes the fewest bits without them. Waves
   // along the outputs are none themselves.
   tensor.rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
