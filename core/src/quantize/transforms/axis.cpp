@@ -25,6 +25,8 @@ constexpr std::int64_t kLongestPiece = 64, kLeastPiece = 16;
 /// Cosines do not leave zeros what they are, but in lines of zeros: so few may lie elsewhere, of
 /// any values; and of waves, so few that are no part of the wave.
 constexpr double kFewZeros = 0.05;
+/// Share of the bits that they save at least where they move more.
+constexpr double kSavedWithZeros = 0.25;
 /// Finer than this the rounding of cosines to float32 would show.
 constexpr double kFinestError = 1e-9;
 
@@ -150,7 +152,7 @@ MovedZeros moved_zeros(std::span<const float> values, const std::vector<std::int
 
 /// Whether cosines that save so much of the bits may move the zeros.
 bool may_move(const MovedZeros& zeros, double saved) {
-  return !zeros.row && zeros.edges <= kFewZeros && (zeros.all <= kFewZeros || saved >= kWave);
+  return !zeros.row && zeros.edges <= kFewZeros && (zeros.all <= kFewZeros || saved >= kSavedWithZeros);
 }
 
 }  // namespace
