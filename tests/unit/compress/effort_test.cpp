@@ -39,7 +39,7 @@ class EffortTest : public ::testing::Test {
 
   static constexpr std::int64_t kInputBytes = 4 * (64 * 40 + 40 + 40 * 10 + 10);
   /// Sizes at which the data-free file answers as the model does, and at which no method does.
-  static constexpr std::int64_t kEasy = 4000, kHard = 420;
+  static constexpr std::int64_t kEasy = 4000, kHard = 330;
   Registry types_ = all_types();
   Data data_ = open_data("digits");
   std::unique_ptr<Model> model_;
