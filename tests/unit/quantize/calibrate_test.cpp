@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gbcompress/error.h"
 #include "quantize/candidates.h"
 #include "support/decoded.h"
 #include "support/files.h"
@@ -44,6 +45,7 @@ class Layer : public Evaluator {
   /// tr(E A ET)
   double error(const std::filesystem::path& file) override {
     files.push_back(file);
+    if (throws) throw Error(Errc::kFailure, "the model is gone");
     const std::vector<float> stored = decoded(file, "l.weight");
     const std::vector<float>& moment = statistics.tensors.at("l.weight").input_moment;
     double sum = 0;
@@ -72,7 +74,7 @@ class Layer : public Evaluator {
   TempDir folder;
   std::vector<std::filesystem::path> files;
   std::optional<double> chosen;
-  bool refits = false, nothing = false;
+  bool refits = false, nothing = false, throws = false;
 };
 
 constexpr std::int64_t kBytes = kRows * kCols / 3;
@@ -161,6 +163,17 @@ TEST(Calibration, ErrorsThatAreNoNumbersLose) {
   layer.nothing = true;
   Calibration calibration = layer.calibration();
   EXPECT_EQ(calibration.best(kBytes).method, "data-free");
+}
+
+TEST(Calibration, WhatTheEvaluatorThrowsEndsTheSearchAndTheNextOneIsWhole) {
+  Layer layer;
+  Calibration calibration = layer.calibration();
+  layer.throws = true;
+  GBC_EXPECT_ERROR(calibration.best(kBytes), Errc::kFailure, "the model is gone");
+  layer.throws = false;
+  const CalibratedFile best = calibration.best(kBytes);
+  EXPECT_LE(best.report.output_bytes, kBytes);
+  EXPECT_EQ(best.candidates[0].name, "data-free");
 }
 
 TEST(Calibration, MissedSizesLose) {
