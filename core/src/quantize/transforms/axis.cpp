@@ -152,7 +152,8 @@ MovedZeros moved_zeros(std::span<const float> values, const std::vector<std::int
 
 /// Whether cosines that save so much of the bits may move the zeros.
 bool may_move(const MovedZeros& zeros, double saved) {
-  return !zeros.row && zeros.edges <= kFewZeros && (zeros.all <= kFewZeros || saved >= kSavedWithZeros);
+  return !zeros.row && zeros.edges <= kFewZeros &&
+         (zeros.all <= kFewZeros || saved >= kSavedWithZeros);
 }
 
 }  // namespace
