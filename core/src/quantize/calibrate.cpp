@@ -90,15 +90,17 @@ struct Calibration::Impl {
   }
 
   /// Vectors of other integers, even of the same candidate in a file 1 % larger, do not fit: what
-  /// they correct are sums of rounding errors.
-  CalibratedFile made(const CandidateUse& candidate, std::int64_t bytes, bool refits,
+  /// they correct are sums of rounding errors. The file that there is without data is compared as
+  /// it is.
+  CalibratedFile made(const CandidateUse& candidate, std::int64_t bytes,
                       std::optional<double> start) {
+    const bool refits = candidate.statistics;
     CalibratedFile result{
         .file = next_file(), .report = {}, .method = candidate.name, .candidates = {}};
     std::int64_t room = bytes - (refits ? refitted_bytes : 0);
     for (int i = 0; i < kRefits; ++i) {
       result.report = write(result.file, candidate, room, start);
-      if (candidate.statistics && result.report.target_met) start = result.report.steps;
+      if (result.report.target_met) start = result.report.steps;
       const std::int64_t before = result.report.output_bytes;
       if (!refits || !refit(result.file, result.report)) break;
       const std::int64_t after = result.report.output_bytes;
@@ -131,20 +133,17 @@ struct Calibration::Impl {
 /// The files of one size.
 class Calibration::Impl::Candidates {
  public:
-  Candidates(Impl& of, std::int64_t bytes) : of_(of), bytes_(bytes), start_(of.steps) {}
+  Candidates(Impl& of, std::int64_t bytes) : of_(of), bytes_(bytes) {}
 
   CalibratedFile best() {
     const bool first = of_.candidates.empty();
-    bool known = false;  // where searches begin: at the steps of the first file under statistics
+    std::optional<double> start;  // steps of the first file under statistics
     for (const CandidateUse& candidate : first ? candidate_uses(of_.statistics) : of_.candidates) {
       if (!time()) break;
-      add(candidate, start_);
-      const WeightsReport& report = tried_.back().made.report;
-      if (candidate.statistics && report.target_met && !std::exchange(known, true))
-        start_ = report.steps;
+      const std::optional<double> steps = add(candidate, start ? start : of_.steps);
+      if (!start) start = steps;
       if (first && tried_.size() == kAlways) improve();
     }
-    sort();
     if (first) {
       improve();
       fit_layers();
@@ -159,16 +158,16 @@ class Calibration::Impl::Candidates {
     return of_.options.time ? of_.options.time() : made <= kManyWeights;
   }
 
-  void add(const CandidateUse& candidate, std::optional<double> start) {
-    // The file that there is without data is compared as it is.
-    tried_.push_back({candidate, of_.made(candidate, bytes_, candidate.statistics, start)});
-    const CalibratedFile& file = tried_.back().made;
-    errors_.push_back({candidate.name, file.report.output_bytes, file.error});
+  /// @return its steps, of a file under statistics that has the size
+  std::optional<double> add(const CandidateUse& candidate, std::optional<double> start) {
+    CalibratedFile made = of_.made(candidate, bytes_, start);
+    errors_.push_back({candidate.name, made.report.output_bytes, made.error});
     if (of_.options.tell) of_.options.tell(errors_.back());
-  }
-
-  void sort() {
+    std::optional<double> steps;
+    if (candidate.statistics && made.report.target_met) steps = made.report.steps;
+    tried_.push_back({candidate, std::move(made)});
     std::ranges::stable_sort(tried_, {}, [](const Tried& each) { return each.rank(); });
+    return steps;
   }
 
   /// What comes of the best one; its search begins at that one's steps.
@@ -177,12 +176,10 @@ class Calibration::Impl::Candidates {
     const auto same = [&](const CandidateError& each) { return each.name == candidate->name; };
     if (!candidate || !time() || std::ranges::any_of(errors_, same)) return false;
     add(*candidate, tried_[0].made.report.steps);
-    sort();
     return tried_[0].candidate.name == candidate->name;
   }
 
   void improve() {
-    sort();
     while (derive(with_shrunk_moments(tried_[0].candidate, of_.statistics))) {
     }
     derive(with_biases_kept(tried_[0].candidate, of_.statistics, of_.weights));
@@ -208,8 +205,7 @@ class Calibration::Impl::Candidates {
 
   Impl& of_;
   const std::int64_t bytes_;
-  std::optional<double> start_;
-  std::vector<Tried> tried_;  ///< once sorted, the best one first
+  std::vector<Tried> tried_;  ///< the best one first
   std::vector<CandidateError> errors_;
 };
 

@@ -479,14 +479,14 @@ Placed weights_of_error(const TensorBundle& weights, const PlacedWeights& sized,
 /// largest one that a tensor may have.
 Placed coarsest_weights(const TensorBundle& weights, const PlacedWeights& sized,
                         const std::filesystem::path& folder) {
-  double high = kMostRelativeError, low = high / kErrorRange;
-  Placed found = weights_of_error(weights, sized, high, folder);
+  Placed found = weights_of_error(weights, sized, kMostRelativeError, folder);
   if (found->store.size() > *sized.options.max_bytes || takes_long(sized.allocation)) return found;
-  for (int tries = 0; tries < kErrorTries; ++tries) {
-    const double middle = std::sqrt(low * high);
-    Placed made = weights_of_error(weights, sized, middle, folder);
+  BracketSearch search({.scale = Scale::kLog, .cuts = kErrorTries},
+                       {.holds = kMostRelativeError, .fails = kMostRelativeError / kErrorRange});
+  while (const auto error = search.next()) {
+    Placed made = weights_of_error(weights, sized, *error, folder);
     const bool fits = made->store.size() <= *sized.options.max_bytes;
-    (fits ? high : low) = middle;
+    search.tried(*error, fits);
     if (fits) found = std::move(made);
   }
   return found;

@@ -345,5 +345,8 @@ def test_candidates_that_would_end_late_are_not_begun() -> None:
 
 def test_no_two_candidates_are_the_same_file(tmp_path: Path) -> None:
     report = gbc.onnx.calibrate(dense(tmp_path / "m.onnx"), inputs(20), tmp_path / "o.gbz", ratio=4)
+    assert len(report.candidates) > 4
+    assert not any("steps of tensors" in name for name in report.candidates), "rows of a tensor have one importance"
+    # Of few weights, what is derived from two uses may be one file.
     errors = [error for name, error in report.candidates.items() if "shrunk" not in name]
-    assert len(errors) > 3 and len(set(errors)) == len(errors), "rows of a tensor have one importance"
+    assert len(set(errors)) == len(errors)

@@ -175,27 +175,21 @@ bool set_facts(TensorAllocation& tensor, const std::vector<float>& values,
   return true;
 }
 
-/// What is known of the errors of a tensor.
-struct LikelyErrors {
-  double relative = 0;   ///< about their squares, over those of the values
-  bool moments = false;  ///< statistics tell how they make up for each other
-};
-
 /// Cosines or values; of values rows or blocks of them, and whether errors are spread for what is
 /// likely of the inputs.
+/// @param error    about the relative error that the tensor may have
+/// @param moments  whether statistics tell how errors make up for each other
 void choose_form(TensorAllocation& tensor, std::span<const float> values,
-                 const WeightsOptions& options, const LikelyInputs& inputs,
-                 const LikelyErrors& errors) {
+                 const WeightsOptions& options, const LikelyInputs& inputs, double error,
+                 bool moments) {
   const bool likely = assumes_inputs(options) && assumed_pieces(inputs, tensor.grid.cols);
+  const double least_saved = moments || likely ? kWave : kWorthCosines;
+  if (!tensor.base) tensor.axis = cosine_axis(values, tensor.source->shape, error, least_saved);
+  if (tensor.axis >= 0) return;
   tensor.assumed = likely && !tensor.base;
-  if (!tensor.base)
-    tensor.axis = cosine_axis(values, tensor.source->shape, errors.relative,
-                              errors.moments || tensor.assumed ? kWave : kWorthCosines);
-  if (tensor.axis >= 0) tensor.assumed = false;
   // Blocks of columns are blocks of values, not of cosines. Taps of a kernel are one filter, whose
   // errors make up for each other.
-  if (tensor.axis < 0 && !options.statistics && !options.base() && !likely)
-    tensor.grid = divided(tensor.grid, values);
+  if (!options.statistics && !options.base() && !likely) tensor.grid = divided(tensor.grid, values);
 }
 
 /// Whether all elements are the same bytes.
@@ -430,7 +424,7 @@ TensorAllocation BitAllocation::classify(const TensorEntry& source, const Weight
   const bool vector = tensor.kind == WeightKind::kVector && !tensor.base;
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
-  choose_form(tensor, values, options, hint.inputs, {likely_error_, moments});
+  choose_form(tensor, values, options, hint.inputs, likely_error_, moments);
   // Step sizes of rows serve outputs; a target error takes the fewest bits without them. Waves
   // along the outputs are none themselves.
   tensor.rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
