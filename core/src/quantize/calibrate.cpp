@@ -47,7 +47,7 @@ struct Calibration::Impl {
   Evaluator& evaluator;
   CalibrationOptions options;
   std::vector<CandidateUse> candidates = {};  ///< of the next size; empty: all
-  std::optional<double> steps = {};  ///< of the best file under statistics of the size before
+  std::optional<double> best_steps = {};  ///< of the best file under statistics of the size before
   std::int64_t refitted_bytes = 0;  ///< that refitted vectors take more than those of the file
   int files = 0;
 
@@ -140,7 +140,7 @@ class Calibration::Impl::Candidates {
     std::optional<double> start;  // steps of the first file under statistics
     for (const CandidateUse& candidate : first ? candidate_uses(of_.statistics) : of_.candidates) {
       if (!time()) break;
-      const std::optional<double> steps = add(candidate, start ? start : of_.steps);
+      const std::optional<double> steps = add(candidate, start ? start : of_.best_steps);
       if (!start) start = steps;
       if (first && tried_.size() == kAlways) improve();
     }
@@ -193,7 +193,7 @@ class Calibration::Impl::Candidates {
 
   CalibratedFile take() {
     if (tried_[0].candidate.statistics && tried_[0].made.report.target_met)
-      of_.steps = tried_[0].made.report.steps;
+      of_.best_steps = tried_[0].made.report.steps;
     of_.candidates.clear();
     for (std::size_t i = 0; i < std::min(kKept, tried_.size()); ++i)
       of_.candidates.push_back(tried_[i].candidate);
