@@ -101,43 +101,77 @@ void AddOuter(float* to, const float* factors, const float* of_rows, std::int64_
   }
 }
 
-void AddOuters(float* to, const float* const* factors, const float* of_rows, std::int64_t outers,
-               std::int64_t count) {
+constexpr std::int64_t kHalf = kOuterPanel / 2;
+
+/// Four columns and two vectors of rows: so few sums that they stay in registers.
+void AddPanelHalf(float* to, const float* factors, const float* of_rows, std::int64_t outers) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr std::int64_t kTile = 8;  // sums in registers
-  const std::int64_t whole = count - count % kTile;
-  for (std::int64_t i = 0; i < whole; i += kTile)
-    for (std::int64_t b = 0; b < kOuterWidth; b += lanes) {
-      float* const place = to + i * kOuterWidth + b;
-      auto s0 = hn::LoadU(d, place), s1 = hn::LoadU(d, place + kOuterWidth);
-      auto s2 = hn::LoadU(d, place + 2 * kOuterWidth), s3 = hn::LoadU(d, place + 3 * kOuterWidth);
-      auto s4 = hn::LoadU(d, place + 4 * kOuterWidth), s5 = hn::LoadU(d, place + 5 * kOuterWidth);
-      auto s6 = hn::LoadU(d, place + 6 * kOuterWidth), s7 = hn::LoadU(d, place + 7 * kOuterWidth);
-      for (std::int64_t k = 0; k < outers; ++k) {
-        const float* const f = factors[k] + i;
-        const auto rows = hn::LoadU(d, of_rows + k * kOuterWidth + b);
-        s0 = hn::Add(s0, hn::Mul(hn::Set(d, f[0]), rows));
-        s1 = hn::Add(s1, hn::Mul(hn::Set(d, f[1]), rows));
-        s2 = hn::Add(s2, hn::Mul(hn::Set(d, f[2]), rows));
-        s3 = hn::Add(s3, hn::Mul(hn::Set(d, f[3]), rows));
-        s4 = hn::Add(s4, hn::Mul(hn::Set(d, f[4]), rows));
-        s5 = hn::Add(s5, hn::Mul(hn::Set(d, f[5]), rows));
-        s6 = hn::Add(s6, hn::Mul(hn::Set(d, f[6]), rows));
-        s7 = hn::Add(s7, hn::Mul(hn::Set(d, f[7]), rows));
-      }
-      hn::StoreU(s0, d, place);
-      hn::StoreU(s1, d, place + kOuterWidth);
-      hn::StoreU(s2, d, place + 2 * kOuterWidth);
-      hn::StoreU(s3, d, place + 3 * kOuterWidth);
-      hn::StoreU(s4, d, place + 4 * kOuterWidth);
-      hn::StoreU(s5, d, place + 5 * kOuterWidth);
-      hn::StoreU(s6, d, place + 6 * kOuterWidth);
-      hn::StoreU(s7, d, place + 7 * kOuterWidth);
+  float* const t[kHalf] = {to, to + kOuterWidth, to + 2 * kOuterWidth, to + 3 * kOuterWidth};
+  auto a0 = hn::LoadU(d, t[0]), b0 = hn::LoadU(d, t[0] + lanes);
+  auto a1 = hn::LoadU(d, t[1]), b1 = hn::LoadU(d, t[1] + lanes);
+  auto a2 = hn::LoadU(d, t[2]), b2 = hn::LoadU(d, t[2] + lanes);
+  auto a3 = hn::LoadU(d, t[3]), b3 = hn::LoadU(d, t[3] + lanes);
+  HWY_UNROLL(2)
+  for (std::int64_t k = 0; k < outers; ++k, factors += kOuterPanel, of_rows += kOuterWidth) {
+    const auto a = hn::LoadU(d, of_rows), b = hn::LoadU(d, of_rows + lanes);
+    const auto f0 = hn::Set(d, factors[0]), f1 = hn::Set(d, factors[1]);
+    const auto f2 = hn::Set(d, factors[2]), f3 = hn::Set(d, factors[3]);
+    a0 = hn::Add(a0, hn::Mul(f0, a)), b0 = hn::Add(b0, hn::Mul(f0, b));
+    a1 = hn::Add(a1, hn::Mul(f1, a)), b1 = hn::Add(b1, hn::Mul(f1, b));
+    a2 = hn::Add(a2, hn::Mul(f2, a)), b2 = hn::Add(b2, hn::Mul(f2, b));
+    a3 = hn::Add(a3, hn::Mul(f3, a)), b3 = hn::Add(b3, hn::Mul(f3, b));
+  }
+  hn::StoreU(a0, d, t[0]), hn::StoreU(b0, d, t[0] + lanes);
+  hn::StoreU(a1, d, t[1]), hn::StoreU(b1, d, t[1] + lanes);
+  hn::StoreU(a2, d, t[2]), hn::StoreU(b2, d, t[2] + lanes);
+  hn::StoreU(a3, d, t[3]), hn::StoreU(b3, d, t[3] + lanes);
+}
+
+/// Eight columns and one vector of rows.
+void AddPanelVector(float* to, const float* factors, const float* of_rows, std::int64_t outers) {
+  const Floats d;
+  float* const t = to;
+  auto s0 = hn::LoadU(d, t), s1 = hn::LoadU(d, t + kOuterWidth);
+  auto s2 = hn::LoadU(d, t + 2 * kOuterWidth), s3 = hn::LoadU(d, t + 3 * kOuterWidth);
+  auto s4 = hn::LoadU(d, t + 4 * kOuterWidth), s5 = hn::LoadU(d, t + 5 * kOuterWidth);
+  auto s6 = hn::LoadU(d, t + 6 * kOuterWidth), s7 = hn::LoadU(d, t + 7 * kOuterWidth);
+  HWY_UNROLL(2)
+  for (std::int64_t k = 0; k < outers; ++k, factors += kOuterPanel, of_rows += kOuterWidth) {
+    const auto rows = hn::LoadU(d, of_rows);
+    s0 = hn::Add(s0, hn::Mul(hn::Set(d, factors[0]), rows));
+    s1 = hn::Add(s1, hn::Mul(hn::Set(d, factors[1]), rows));
+    s2 = hn::Add(s2, hn::Mul(hn::Set(d, factors[2]), rows));
+    s3 = hn::Add(s3, hn::Mul(hn::Set(d, factors[3]), rows));
+    s4 = hn::Add(s4, hn::Mul(hn::Set(d, factors[4]), rows));
+    s5 = hn::Add(s5, hn::Mul(hn::Set(d, factors[5]), rows));
+    s6 = hn::Add(s6, hn::Mul(hn::Set(d, factors[6]), rows));
+    s7 = hn::Add(s7, hn::Mul(hn::Set(d, factors[7]), rows));
+  }
+  hn::StoreU(s0, d, t), hn::StoreU(s1, d, t + kOuterWidth);
+  hn::StoreU(s2, d, t + 2 * kOuterWidth), hn::StoreU(s3, d, t + 3 * kOuterWidth);
+  hn::StoreU(s4, d, t + 4 * kOuterWidth), hn::StoreU(s5, d, t + 5 * kOuterWidth);
+  hn::StoreU(s6, d, t + 6 * kOuterWidth), hn::StoreU(s7, d, t + 7 * kOuterWidth);
+}
+
+void AddOuters(float* to, const float* factors, const float* of_rows, std::int64_t outers,
+               std::int64_t count) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
+  std::int64_t i = 0;
+  for (; i + kOuterPanel <= count; i += kOuterPanel, factors += outers * kOuterPanel) {
+    float* const own = to + i * kOuterWidth;
+    if (lanes == kOuterWidth) {
+      AddPanelVector(own, factors, of_rows, outers);
+      continue;
     }
-  for (std::int64_t k = 0; k < outers; ++k)
-    AddOuter(to + whole * kOuterWidth, factors[k] + whole, of_rows + k * kOuterWidth,
-             count - whole);
+    for (std::int64_t half = 0; half < kOuterPanel; half += kHalf)
+      for (std::int64_t b = 0; b < kOuterWidth; b += 2 * lanes)
+        AddPanelHalf(own + half * kOuterWidth + b, factors + half, of_rows + b, outers);
+  }
+  for (std::int64_t rest = 0; i + rest < count; ++rest)
+    for (std::int64_t k = 0; k < outers; ++k)
+      AddOuter(to + (i + rest) * kOuterWidth, factors + k * kOuterPanel + rest,
+               of_rows + k * kOuterWidth, 1);
 }
 
 }  // namespace
@@ -172,7 +206,7 @@ void add_outer(float* to, const float* factors, const float* of_rows, std::int64
   HWY_DYNAMIC_DISPATCH(AddOuter)(to, factors, of_rows, count);
 }
 
-void add_outers(float* to, const float* const* factors, const float* of_rows, std::int64_t outers,
+void add_outers(float* to, const float* factors, const float* of_rows, std::int64_t outers,
                 std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(AddOuters)(to, factors, of_rows, outers, count);
 }

@@ -31,9 +31,12 @@ void add_error_runs(float* const* to, const float* const* from, const ErrorRun& 
 constexpr std::int64_t kOuterWidth = 16;
 /// to[16 i + b] += factors[i] * of_rows[b] for i < count, b < 16.
 void add_outer(float* to, const float* factors, const float* of_rows, std::int64_t count);
-/// add_outer() `outers` times, with the same bits: to[16 i + b] += factors[k][i] * of_rows[16 k +
+/// Columns of factors that add_outers() has side by side.
+constexpr std::int64_t kOuterPanel = 8;
+/// add_outer() `outers` times, with the same bits: to[16 i + b] += factors of i, k * of_rows[16 k +
 /// b] for k < outers in this order.
-void add_outers(float* to, const float* const* factors, const float* of_rows, std::int64_t outers,
+/// @param factors  [panels of 8 columns i, outers, 8]; the last panel is filled up with any numbers
+void add_outers(float* to, const float* factors, const float* of_rows, std::int64_t outers,
                 std::int64_t count);
 
 }  // namespace gbcompress

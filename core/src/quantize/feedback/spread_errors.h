@@ -20,19 +20,22 @@ inline constexpr std::int64_t kBand = kOuterWidth, kBands = 4;
 inline void spread_errors(const UpperFactor& columns, std::int64_t first, std::int64_t count,
                           std::int64_t bands, float* targets, const float* errors,
                           std::int64_t of_band) {
-  constexpr std::int64_t kChunk = 256;  // columns of the factor that stay in the cache meanwhile
+  constexpr std::int64_t kChunk = 128;  // columns of the factor that stay in the cache meanwhile
   const std::int64_t n = columns.size();
   std::vector<float> chunk(static_cast<std::size_t>(count * kChunk));
-  std::vector<const float*> factors;
-  for (std::int64_t k = 0; k < count; ++k) factors.push_back(chunk.data() + k * kChunk);
   for (std::int64_t from = first + count; from < n; from += kChunk) {
     const std::int64_t wide = std::min(kChunk, n - from);
-    for (std::int64_t k = 0; k < count; ++k)
-      std::transform(columns.row(first + k) + from, columns.row(first + k) + from + wide,
-                     chunk.data() + k * kChunk, [](double x) { return static_cast<float>(x); });
+    for (std::int64_t k = 0; k < count; ++k) {
+      const double* row = columns.row(first + k) + from;
+      float* panel = chunk.data() + k * kOuterPanel;
+      std::int64_t left = wide;
+      for (; left >= kOuterPanel; left -= kOuterPanel, panel += count * kOuterPanel)
+        for (std::int64_t j = 0; j < kOuterPanel; ++j) panel[j] = static_cast<float>(*row++);
+      for (std::int64_t j = 0; j < left; ++j) panel[j] = static_cast<float>(*row++);
+    }
     for (std::int64_t band = 0; band < bands; ++band)
-      add_outers(targets + (band * n + from) * kBand, factors.data(), errors + band * of_band,
-                 count, wide);
+      add_outers(targets + (band * n + from) * kBand, chunk.data(), errors + band * of_band, count,
+                 wide);
   }
 }
 

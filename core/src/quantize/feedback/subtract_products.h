@@ -6,10 +6,10 @@
 
 namespace gbcompress {
 
-/// Sides of the squares that subtract_products() works on.
-constexpr std::int64_t kSquare = 16;
+/// Sides of the squares that subtract_products() works on: a cache line of doubles.
+constexpr std::int64_t kSquare = 8;
 
-/// to[i][j] -= left[16 k + i] * right[16 k + j] for i, j < 16 and k = 0 ... depth - 1, in this
+/// to[i][j] -= left[8 k + i] * right[8 k + j] for i, j < 8 and k = 0 ... depth - 1, in this
 /// order.
 void subtract_products(double* const* to, const double* left, const double* right,
                        std::int64_t depth);

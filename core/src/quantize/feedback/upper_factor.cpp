@@ -12,7 +12,7 @@ namespace gbcompress {
 namespace {
 
 /// Columns that are factored together: so many products go into a number while it is in the cache.
-constexpr std::int64_t kPanel = 8 * kSquare;
+constexpr std::int64_t kPanel = 16 * kSquare;
 
 /// Sum of a[k] b[k], in several sums side by side.
 double dot(const double* a, const double* b, std::int64_t count) {
@@ -85,10 +85,10 @@ class Factorization {
               h_.row(c0 + i)[k];
   }
 
-  /// Columns of the panel in rows [16 s, 16 s + 16), one after another.
+  /// Columns of the panel in rows [8 s, 8 s + 8), one after another.
   double* square_of(std::int64_t row) { return above_.data() + row * kPanel; }
 
-  /// The panel in rows [i0, i0 + 16), which lie above it: X with X R' = what is there.
+  /// The panel in rows [i0, i0 + 8), which lie above it: X with X R' = what is there.
   void solve(std::int64_t i0) {
     double* const x = square_of(i0);
     for (std::int64_t c = first_; c < last_; ++c)
@@ -124,6 +124,9 @@ class Factorization {
           to[i] = diagonal ? square + i * kSquare : h_.row(i0 + i) + j0;
           if (diagonal) std::copy_n(h_.row(i0 + i) + j0 + i, kSquare - i, to[i] + i);
         }
+        if (j0 + kSquare < (column + 1) * kPanel)
+          for (std::int64_t i = 0; i < kSquare; ++i)  // rows of the next square lie far apart
+            __builtin_prefetch(h_.row(i0 + i) + j0 + kSquare, 1);
         subtract_products(to, square_of(i0), square_of(j0), last_ - first_);
         for (std::int64_t i = 0; diagonal && i < kSquare; ++i)
           std::copy_n(to[i] + i, kSquare - i, h_.row(i0 + i) + j0 + i);
