@@ -5,7 +5,7 @@
 
 #include "base/parallel.h"
 #include "gbcompress/error.h"
-#include "quantize/feedback/spread_errors.h"
+#include "quantize/feedback/later_factors.h"
 
 namespace gbcompress {
 namespace {
@@ -92,8 +92,8 @@ class Feedback {
         round_columns(first + band, begin, end, t + band * size,
                       errors.data() + band * kColumns * kBand, factors);
       if (model_.columns)
-        spread_errors(*model_.columns, begin, end - begin, count, t, errors.data(),
-                      kColumns * kBand);
+        LaterFactors(*model_.columns, begin, end - begin)
+            .spread(count, t, errors.data(), kColumns * kBand);
     }
   }
 

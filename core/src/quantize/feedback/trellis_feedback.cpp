@@ -7,7 +7,7 @@
 #include "codec/trellis/scale_classes.h"
 #include "gbcompress/error.h"
 #include "quantize/feedback/beam.h"
-#include "quantize/feedback/spread_errors.h"
+#include "quantize/feedback/later_factors.h"
 
 namespace gbcompress {
 namespace {
@@ -17,8 +17,6 @@ constexpr double kLeastWeight = 1.0 / 4, kMostWeight = 4;
 /// What a squared error counts beside a bit, over what it does without feedback: the columns that
 /// make up for it take more bits.
 constexpr double kErrorWeight = 2;
-/// Bands of rows that a task adds errors to, and tasks for each thread where there are few bands.
-constexpr std::int64_t kMostBands = 32, kTasks = 4;
 
 class TrellisFeedback {
  public:
@@ -249,15 +247,11 @@ class TrellisFeedback {
 
   /// Adds the errors of a group to the columns that follow it.
   void spread(const ColumnGroup& group) {
-    // Bands of a task share the group's factors; the sums do not depend on them.
-    const std::int64_t side_by_side =
-        std::clamp(bands() / (kTasks * rounding_.threads), kBands, kMostBands);
-    const std::int64_t tasks = (bands() + side_by_side - 1) / side_by_side;
-    parallel_tasks(rounding_.threads, tasks, [&](std::int64_t task) {
-      const std::int64_t first = task * side_by_side, of_band = group.count * kBand;
-      spread_errors(columns_, group.first, group.count, std::min(side_by_side, bands() - first),
-                    targets_.data() + first * n_ * kBand, errors_.data() + first * of_band,
-                    of_band);
+    const LaterFactors factors(columns_, group.first, group.count, rounding_.threads);
+    parallel_tasks(rounding_.threads, (bands() + kBands - 1) / kBands, [&](std::int64_t task) {
+      const std::int64_t first = task * kBands, of_band = group.count * kBand;
+      factors.spread(std::min(kBands, bands() - first), targets_.data() + first * n_ * kBand,
+                     errors_.data() + first * of_band, of_band);
     });
   }
 
