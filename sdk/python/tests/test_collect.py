@@ -244,3 +244,27 @@ def test_no_row_or_column_alone_is_seen_of_many() -> None:
     x[:, 1] = 1
     moment = gbc.collect(layer, [x], importance=False).tensors["weight.input_moment"]
     assert moment[0, 0] == pytest.approx(0.5, abs=0.01)
+
+
+class Stacks(nn.Module):
+    """Parameters of three dimensions: a table of positions, a stack of matrices, and a kernel of that shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = nn.Parameter(torch.randn(1, 40, 32))
+        self.experts = nn.Parameter(torch.randn(4, 32, 24) / 5)
+        self.kernel = nn.Conv1d(24, 16, 21)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.einsum("bti,eio->bto", x + self.positions, self.experts).relu()
+        return self.kernel(x.mT)
+
+
+def test_parameters_of_three_dimensions(tmp_path: Path) -> None:
+    model = Stacks().eval()
+    inputs = [torch.randn(8, 40, 32) for _ in range(6)]
+    found = gbc.collect(model, inputs).tensors
+    assert found["positions.row_importance"].shape == (1,) and found["experts.row_importance"].shape == (4,)
+    assert found["kernel.weight.input_moment"].shape == (24 * 21, 24 * 21)
+    report = gbc.calibrate(model, inputs, tmp_path / "m.gbz", ratio=6)
+    assert report.file.target_met and report.error <= report.candidates["data-free"] and len(report.candidates) > 2

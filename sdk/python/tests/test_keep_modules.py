@@ -160,7 +160,7 @@ class Experts(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.up, self.act = nn.Parameter(torch.randn(6, 64, 32)), nn.ReLU()
+        self.up, self.act = nn.Parameter(torch.randn(6, 64, 32) * torch.randn(6, 64, 1).exp()), nn.ReLU()
 
     def forward(self, x: Any) -> Any:
         hit = torch.tensor([4, 1])

@@ -150,6 +150,34 @@ TEST(FixedWidth, ReadsFiles) {
   }
 }
 
+/// Parts of a tensor's first dimension may have several rows with steps of their own.
+TEST(FixedWidth, RowsOfAStackHaveStepsOfTheirOwn) {
+  ArtifactWriter writer("", "");
+  const auto add = [&](const char* name, const IntegerGrid& grid,
+                       const std::vector<std::int64_t>& shape) {
+    CodedValues values{.grid = grid, .step = -70};
+    for (const float unit : normal_units(grid.size(), 4, 3))
+      values.integers.push_back(static_cast<std::int32_t>(unit));
+    for (std::int64_t r = 0; r < grid.rows; ++r)
+      values.row_steps.push_back(static_cast<std::int32_t>(r % 50) - 20);
+    writer.add_coded(name, DType::kF32, shape, values);
+  };
+  add("experts", {4 * 30, 20, 0}, {4, 30, 20});
+  add("table", {17, 64, 0}, {1, 17, 64});
+  add("halves", {2 * 12, 16, 0}, {12, 32});
+  add("columns", {3, 32, 0}, {12, 8});  // rows of the grid are no parts of the tensor's
+  const auto reader = ArtifactReader::from_bytes(writer.encode(), "m");
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    const ArtifactTensor& tensor = reader.tensors()[i];
+    ASSERT_EQ(FixedWidthMatrix::fits(reader, i), tensor.name != "columns") << tensor.name;
+    if (tensor.name == "columns") continue;
+    const FixedWidthMatrix matrix(reader, i, 1);
+    EXPECT_EQ(matrix.rows(), tensor.grid.rows);
+    EXPECT_EQ(elements_of(read_all(matrix), tensor.dtype), decode_tensor(reader, i)) << tensor.name;
+    expect_products(matrix, 2, i);
+  }
+}
+
 TEST(FixedWidth, DamagedFilesAreRefused) {
   ArtifactWriter writer("", "");
   writer.set_profile(CodecProfile::kLanes);

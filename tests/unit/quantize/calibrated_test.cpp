@@ -224,6 +224,34 @@ TEST_F(Calibrated, ImportantTensorsHaveFinerSteps) {
   EXPECT_LE(report.output_bytes, 3000);
 }
 
+/// A stack of matrices [4, 20, 16] has 80 rows with steps of their own, and a kernel of that shape,
+/// whose inputs were measured, has 4.
+TEST_F(Calibrated, TheFirstDimensionMayHaveSeveralRows) {
+  MadeTensors made;
+  made.add("a.weight", {4, 20, 16}, normals(4 * 20 * 16, 1));
+  made.add("b.weight", {64, 64}, normals(64 * 64, 2));
+  made.sorted();
+  const auto with = [&](std::vector<float> importance) {
+    Statistics statistics;
+    statistics.tensors["a.weight"].row_importance = std::move(importance);
+    statistics.tensors["b.weight"].row_importance.assign(64, 1);
+    return statistics;
+  };
+  const auto bytes_of = [&](const Statistics& statistics, const char* file) {
+    compress(made, file, &statistics, 2500);
+    return testing::get_file(folder.path() / file);
+  };
+  const auto whole = bytes_of(with({1, 2, 3, 4}), "whole.gbz");
+  std::vector<float> rows;
+  for (int i = 0; i < 4 * 20; ++i) rows.push_back(static_cast<float>(i / 20 + 1) / 20);
+  EXPECT_EQ(whole, bytes_of(with(rows), "rows.gbz"));
+  Statistics kernel = with({1, 2, 3, 4});
+  kernel.tensors["a.weight"].input_moment = correlated(20 * 16, 3);
+  EXPECT_NE(whole, bytes_of(kernel, "kernel.gbz"));
+  const Statistics wrong = with({1, 2, 3});
+  EXPECT_EQ(code_of([&] { compress(made, "wrong.gbz", &wrong, 2500); }), Errc::kShapeMismatch);
+}
+
 TEST_F(Calibrated, RowsThatAreReadOftenHaveFinerStepsAndLeaveBitsToOtherTensors) {
   const std::int64_t n = 32, rows = 512, often = 32;
   MadeTensors made;

@@ -27,9 +27,17 @@ int threads_for(std::int64_t products, int threads) {
   return threads > 0 ? threads : usable_processors();
 }
 
-std::int64_t rows_of(const ArtifactTensor& tensor) { return tensor.shape[0]; }
+/// Those that have steps of their own: of a stack of matrices [e, r, c] these are e r rows.
+std::int64_t rows_of(const ArtifactTensor& tensor) {
+  return std::max(tensor.grid.rows, tensor.shape[0]);
+}
 std::int64_t cols_of(const ArtifactTensor& tensor) {
-  return tensor_elements(tensor.shape) / std::max<std::int64_t>(1, tensor.shape[0]);
+  return tensor_elements(tensor.shape) / rows_of(tensor);
+}
+/// Whether steps are those of whole rows, or of parts of these.
+bool has_rows(const ArtifactTensor& tensor) {
+  return tensor.grid.rows == 1 || (tensor.grid.rows % tensor.shape[0] == 0 &&
+                                   tensor_elements(tensor.shape) % tensor.grid.rows == 0);
 }
 
 void count_magnitudes(std::span<const float> units, std::vector<std::int64_t>& counts) {
@@ -69,7 +77,7 @@ bool FixedWidthMatrix::fits(const ArtifactReader& artifact, std::size_t tensor) 
   const ArtifactTensor& form = artifact.tensors()[tensor];
   return form.kind == TensorKind::kQuantized && is_real(form.dtype) && form.mantissa_bits == 0 &&
          form.axis < 0 && !form.on_base && !form.levels.used() && form.shape.size() >= 2 &&
-         tensor_elements(form.shape) > 0 && cols_of(form) <= kMostColumns;
+         tensor_elements(form.shape) > 0 && has_rows(form) && cols_of(form) <= kMostColumns;
 }
 
 FixedWidthMatrix::FixedWidthMatrix(std::span<const float> units, std::int64_t rows,

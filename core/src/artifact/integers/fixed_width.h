@@ -21,11 +21,12 @@ class FixedWidthMatrix {
   static constexpr std::int64_t kMostColumns = std::int64_t{1} << 16;
 
   /// Whether a tensor of at least two dimensions, of at most kMostColumns columns, is integers
-  /// times steps alone.
+  /// times steps of rows alone.
   static bool fits(const ArtifactReader& artifact, std::size_t tensor) noexcept;
 
-  /// The tensor as [first dimension, the others]. The width is the one that takes least memory;
-  /// integers beyond it are held apart, with their columns.
+  /// The tensor as [rows, cols], where the rows are those that have steps of their own: the first
+  /// dimension times how many such rows each of its parts has, 1 of most tensors. The width is the
+  /// one that takes least memory; integers beyond it are held apart, with their columns.
   /// @param tensor  fits()
   /// @throws Error(kCorrupt, kTruncated) as decode_elements()
   FixedWidthMatrix(const ArtifactReader& artifact, std::size_t tensor, int threads);

@@ -101,11 +101,14 @@ void find_table(TensorAllocation& tensor, std::span<const float> values) {
   if (table) tensor.levels = std::make_shared<const LevelTable>(*std::move(table));
 }
 
-/// How the integers lie, as far as a graph tells.
-IntegerGrid grid_of(const TensorEntry& tensor, const TensorHint& hint) {
+/// How the integers lie, as far as a graph or measured inputs tell: a wide kernel has the shape of
+/// a stack, and its inputs are those of a matrix.
+/// @param measured  whether there are statistics of its inputs
+IntegerGrid grid_of(const TensorEntry& tensor, const TensorHint& hint, bool measured) {
   if (hint.rows > 0) return IntegerGrid{hint.rows, hint.cols, 0};
   const auto& shape = tensor.shape;
-  return is_stack(shape) ? default_grid({shape[0] * shape[1], shape[2]}) : default_grid(shape);
+  if (measured || !is_stack(shape)) return default_grid(shape);
+  return default_grid({shape[0] * shape[1], shape[2]});
 }
 
 /// Matrices of which a grid's rows are a stack.
@@ -339,8 +342,7 @@ BitAllocation::BitAllocation(const TensorBundle& weights, const WeightsOptions& 
   const GlobSet exact(options.exact);
   const std::vector<bool> packed = packed_parameters(weights);
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
-    tensors_[i] = classify(weights.tensors[i], options, exact, packed[i],
-                           measured_.has_moments(i, options.statistics_use));
+    tensors_[i] = classify(i, weights.tensors[i], options, exact, packed[i]);
     release_pages(weights.tensors[i].bytes);
   });
   find_ties(weights);
@@ -388,14 +390,15 @@ bool BitAllocation::match_namesake(TensorAllocation& tensor, const TensorEntry* 
   return tensor.unchanged;
 }
 
-TensorAllocation BitAllocation::classify(const TensorEntry& source, const WeightsOptions& options,
-                                         const GlobSet& exact, bool packed, bool moments) const {
+TensorAllocation BitAllocation::classify(std::size_t i, const TensorEntry& source,
+                                         const WeightsOptions& options, const GlobSet& exact,
+                                         bool packed) const {
   TensorAllocation tensor;
   tensor.source = &source;
   if (const TensorTarget* target = target_of(options, source)) tensor.max_error = target->max_error;
   const auto at = hints_.find(source.name);
   const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
-  tensor.grid = grid_of(source, hint);
+  tensor.grid = grid_of(source, hint, measured_.has_inputs(i));
   const TensorEntry* before = is_exact(options) ? nullptr : entry_before(options.base(), source);
   if (is_exact(options) ? match_exactly(tensor) : match_namesake(tensor, before)) return tensor;
   tensor.packed = packed;
@@ -424,7 +427,8 @@ TensorAllocation BitAllocation::classify(const TensorEntry& source, const Weight
   const bool vector = tensor.kind == WeightKind::kVector && !tensor.base;
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
-  choose_form(tensor, values, options, hint.inputs, likely_error_, moments);
+  choose_form(tensor, values, options, hint.inputs, likely_error_,
+              measured_.has_moments(i, options.statistics_use));
   // Step sizes of rows serve outputs; a target error takes the fewest bits without them. Waves
   // along the outputs are none themselves.
   tensor.rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;

@@ -96,9 +96,9 @@ class BitAllocation {
   /// Where everything is exact. @return whether nothing else is to be known of the tensor
   bool match_exactly(TensorAllocation& tensor) const;
   static bool match_namesake(TensorAllocation& tensor, const TensorEntry* before);
-  /// @param moments  whether statistics have some of it
-  TensorAllocation classify(const TensorEntry& source, const WeightsOptions& options,
-                            const GlobSet& exact, bool packed, bool moments) const;
+  /// @param i  place of the tensor
+  TensorAllocation classify(std::size_t i, const TensorEntry& source, const WeightsOptions& options,
+                            const GlobSet& exact, bool packed) const;
   void prefer_exact(const WeightsOptions& options);
   void find_ties(const TensorBundle& weights);
   void bound_changes(const WeightsOptions& options);

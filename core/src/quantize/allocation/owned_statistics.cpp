@@ -69,6 +69,13 @@ void OwnedStatistics::add(const StatisticsEntry& entry) {
     *same = entry;
 }
 
+bool OwnedStatistics::has_inputs(std::size_t i) const {
+  return std::ranges::any_of(entries_, [&](const StatisticsEntry& entry) {
+    return (entry.first == i || entry.second == i) &&
+           (any_moments(*entry.statistics) || !entry.statistics->input_mean.empty());
+  });
+}
+
 bool OwnedStatistics::has_moments(std::size_t i, const StatisticsUse& use) const {
   return use.feedback && std::ranges::any_of(entries_, [&](const StatisticsEntry& entry) {
            return (entry.first == i || entry.second == i) && any_moments(*entry.statistics) &&

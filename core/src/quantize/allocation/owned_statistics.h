@@ -34,6 +34,8 @@ class OwnedStatistics {
   const std::vector<StatisticsEntry>& entries() const noexcept { return entries_; }
   /// Of the tensor's rows, in all its uses together; empty where it is not known.
   const std::vector<float>& importance(std::size_t i) const { return importance_.at(i); }
+  /// Whether some of its inputs were measured.
+  bool has_inputs(std::size_t i) const;
   /// Whether errors of the tensor's weights compensate for each other in that use, which errors of
   /// cosines do not.
   bool has_moments(std::size_t i, const StatisticsUse& use) const;

@@ -122,9 +122,11 @@ void use_task(std::vector<TensorAllocation>& tensors, const Task& task, FactorSe
   const StatisticsUse& use = task.use;
   std::int64_t cols = first.grid.cols;
   if (task.second) cols += tensors[*task.second].grid.cols;
-  std::vector<float> importance = statistics.importance(task.first);
+  std::vector<float> importance =
+      importance_of_rows(statistics.importance(task.first), first.grid.rows);
   if (task.second) {
-    const std::vector<float>& of_second = statistics.importance(*task.second);
+    const std::vector<float> of_second =
+        importance_of_rows(statistics.importance(*task.second), first.grid.rows);
     if (of_second.size() != importance.size()) importance.clear();
     for (std::size_t i = 0; i < importance.size(); ++i) importance[i] += of_second[i];
   }

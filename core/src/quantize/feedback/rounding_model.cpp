@@ -54,7 +54,8 @@ void check(const std::string& name, const TensorStatistics& statistics, std::int
     refuse(name, "output_moment", square(rows));
   if (size(statistics.input_mean) > 0 && size(statistics.input_mean) != groups * cols)
     refuse(name, "input_mean", "[" + std::to_string(groups * cols) + "]");
-  if (size(statistics.row_importance) > 0 && size(statistics.row_importance) != rows)
+  const std::int64_t told = size(statistics.row_importance);
+  if (told > 0 && rows % told != 0 && told % rows != 0)
     refuse(name, "row_importance", "[" + std::to_string(rows) + "]");
 }
 
@@ -151,6 +152,16 @@ double error_of(const CodedValues& coded, std::span<const float> values,
 
 bool dependent(const TensorStatistics& statistics, const StatisticsUse& use) {
   return use.feedback && statistics.groups == 1 && !statistics.input_moment.empty();
+}
+
+std::vector<float> importance_of_rows(std::span<const float> told, std::int64_t rows) {
+  const auto count = static_cast<std::size_t>(rows);
+  std::vector<float> result(told.empty() ? 0 : count);
+  const std::size_t parts = std::max(count, told.size());
+  for (std::size_t i = 0; i < parts && !told.empty(); ++i)
+    result[i * count / parts] += told[i * told.size() / parts] *
+                                 (static_cast<float>(told.size()) / static_cast<float>(parts));
+  return result;
 }
 
 bool RoundingModel::has_feedback() const noexcept {

@@ -53,9 +53,14 @@ inline bool any_moments(const TensorStatistics& of) noexcept {
 /// rows have the same.
 bool dependent(const TensorStatistics& statistics, const StatisticsUse& use);
 
+/// Squared gradients of parts of a matrix as those of its rows: parts of a row add up, and rows of
+/// one part share it evenly.
+/// @param told  a multiple or a divisor of the rows, or empty
+std::vector<float> importance_of_rows(std::span<const float> told, std::int64_t rows);
+
 /// @param name  of the matrix, for messages
 /// @param rows, cols  of the matrix, or of both side by side
-/// @param importance  of the rows; or empty
+/// @param importance  [rows], importance_of_rows(); or empty
 /// @throws Error(kShapeMismatch) where a member does not fit; Error(kNonFinite)
 RoundingModel rounding_model(const std::string& name, const TensorStatistics& statistics,
                              std::int64_t rows, std::int64_t cols,

@@ -27,21 +27,23 @@ class IntegerSource(Source):
     def __init__(self, store: Store, name: str, matrix: _core.FixedWidthMatrix) -> None:
         super().__init__(store, name)
         self.matrix = matrix
+        self._parts = matrix.rows // self.shape[0]  # rows of the matrix for one of the tensor: of stacks of matrices
         self._own = _REAL[store.tensors[self.index]["dtype"]]
 
     def values(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         with torch.inference_mode(False):
             out = torch.empty(self.shape, dtype=dtype)
-        self._fill(range(self.matrix.rows), out)
+        self._fill(range(self.shape[0]), out)
         return out.to(device)
 
     def rows(self, rows: list[int], dtype: torch.dtype) -> torch.Tensor:
-        out = torch.empty(len(rows), self.matrix.cols, dtype=dtype)
+        out = torch.empty(len(rows), self._parts * self.matrix.cols, dtype=dtype)
         self._fill(rows, out)
         return out
 
     def _fill(self, rows: Sequence[int], out: torch.Tensor) -> None:
-        """Rows in the order of their indices, rounded to the file's element type first."""
+        """Rows of the tensor in the order of their indices, rounded to the file's element type first."""
+        rows = [row * self._parts + part for row in rows for part in range(self._parts)] if self._parts > 1 else rows
         flat = out.detach().reshape(len(rows), self.matrix.cols)
         if out.dtype in _READ and self._own in (out.dtype, torch.float32):
             self._read(rows, flat)
@@ -71,7 +73,7 @@ class IntegerSource(Source):
 
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         kind = computed(weight)
-        if not self._takes(weight, x):
+        if self._parts > 1 or not self._takes(weight, x):
             return super().linear(weight, x, bias)
         if torch.is_grad_enabled() and x.requires_grad:
             made: torch.Tensor = _Product.apply(x, self)  # type: ignore[no-untyped-call]
