@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gbcompress/error.h"
+#include "quantize/feedback/beam.h"
 #include "quantize/feedback/finer_rows.h"
 #include "quantize/pieces.h"
 #include "quantize/roles.h"
@@ -16,10 +17,19 @@ constexpr double kMostWithData = 1;
 /// Sequences that are followed where making all integers takes long: of 268 million weights four in
 /// place of up to sixteen take two thirds of the time, for a file of the same size and error.
 constexpr std::size_t kFewPaths = 4;
+/// Models of so few weights have all: with 64 in place of 16 ResNet-20 loses 6 to 9 % less in fewer
+/// bytes, for a fifth more time.
+constexpr std::int64_t kFewWeights = std::int64_t{1} << 20;
 
 /// Matrices of more numbers are rounded in pieces, where these can be rounded by themselves: a
 /// matrix with its errors takes 20 bytes for each number.
 constexpr std::int64_t kManyNumbers = 1 << 25;
+
+/// Sequences of dependent integers that are followed; 0: as the matrix says.
+std::size_t paths_for(const BitAllocation& allocation) {
+  if (takes_long(allocation)) return kFewPaths;
+  return allocation.matrix_numbers() <= kFewWeights ? Beam::kMostPaths : 0;
+}
 
 /// The finest step: integers stay within a quarter of what the coder takes, since feedback may make
 /// a value larger.
@@ -158,7 +168,7 @@ std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
                     .row_steps = row_steps,
                     .weight = takes_long(allocation_) ? 1 : tensor.weight(x),
                     .threads = threads,
-                    .paths = takes_long(allocation_) ? kFewPaths : 0};
+                    .paths = paths_for(allocation_)};
   std::vector<Rounded> made;
   if (!model.second) {
     made.push_back({i, round_within(grid, values, model, rounding), std::move(values)});

@@ -26,7 +26,7 @@ struct BeamColumns {
 /// every processor.
 class Beam {
  public:
-  static constexpr std::size_t kMostPaths = 16;
+  static constexpr std::size_t kMostPaths = 64;
   /// Columns whose errors move those after them together.
   static constexpr std::size_t kBlock = 32;
   static constexpr std::size_t kLast = 512;

@@ -6,7 +6,7 @@
 
 namespace gbcompress {
 
-constexpr std::size_t kMostKeys = 32;
+constexpr std::size_t kMostKeys = 128;
 
 /// Leaves the `most` least of the keys, in the order that they have.
 /// @param keys  [kMostKeys]: `count` different ones below 2^63; the others are overwritten

@@ -276,9 +276,7 @@ class TrellisFeedback {
 }  // namespace
 
 std::size_t paths_of(std::int64_t numbers) noexcept {
-  return numbers <= std::int64_t{1} << 22   ? Beam::kMostPaths
-         : numbers <= std::int64_t{1} << 24 ? Beam::kMostPaths / 2
-                                            : Beam::kMostPaths / 4;
+  return numbers <= std::int64_t{1} << 22 ? 16 : numbers <= std::int64_t{1} << 24 ? 8 : 4;
 }
 
 DependentIntegers round_dependent(const IntegerGrid& grid, std::span<const float> values,
