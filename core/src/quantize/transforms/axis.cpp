@@ -115,10 +115,14 @@ struct MovedZeros {
 
 /// Counts the zeros of one line. A wave passes through 0 between values of opposite signs, and is 0
 /// beside values that are 0 at that step; other zeros are edges.
-/// @param at  the line's elements, lying `stride` apart
-void count_zeros(const float* at, std::size_t side, std::size_t stride, double step,
+/// @param at    the line's elements, lying `stride` apart
+/// @param step  over the rms of the tensor; a line of smaller values has a smaller one
+void count_zeros(const float* at, std::size_t side, std::size_t stride, double rms, double step,
                  MovedZeros& zeros) {
   const auto value = [&](std::size_t i) { return static_cast<double>(at[i * stride]); };
+  double squares = 0;
+  for (std::size_t i = 0; i < side; ++i) squares += value(i) * value(i);
+  step *= std::min(rms, std::sqrt(squares / static_cast<double>(side)));
   for (std::size_t i = 0; i < side; ++i) {
     const std::size_t first = i;
     while (i < side && value(i) == 0) ++i;
@@ -139,9 +143,10 @@ MovedZeros moved_zeros(std::span<const float> values, const std::vector<std::int
   for (std::size_t d = shape.size(); d-- > static_cast<std::size_t>(axis);)
     (d == static_cast<std::size_t>(axis) ? side : inner) *= static_cast<std::size_t>(shape[d]);
   MovedZeros zeros;
+  const double rms = std::sqrt(squares_of(values) / static_cast<double>(values.size()));
   for (std::size_t first = 0; first < values.size(); first += side * inner) {
     for (std::size_t k = 0; k < inner; ++k)
-      count_zeros(values.data() + first + k, side, inner, step, zeros);
+      count_zeros(values.data() + first + k, side, inner, rms, step / rms, zeros);
     for (std::size_t i = 0; axis == 0 && inner > 1 && i < side; ++i)
       zeros.row = zeros.row || squares_of(values.subspan(i * inner, inner)) == 0;
   }
