@@ -137,3 +137,23 @@ def test_onnx_itself_is_not_imported(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_held_out_inputs_that_are_not_finite(value: float, tmp_path: Path) -> None:
+    path, batches = dense(tmp_path / "m.onnx"), inputs()
+    batches[-1][3, 4] = value
+    with pytest.raises(gbc.GbzError, match="the inputs of w are not finite in batch 9;") as caught:
+        gbc.onnx.calibrate(path, batches, tmp_path / "m.gbz", ratio=8)
+    assert caught.value.code == "non_finite" and not (tmp_path / "m.gbz").exists()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_outputs_that_are_nan(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Log", ["h"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"w": draw(32, 64)}, {"x": [16, 32]}, {"y": [16, 64]})
+    report = gbc.onnx.calibrate(path, inputs(), tmp_path / "m.gbz", ratio=5)
+    assert all(0 < error < 1 for error in report.candidates.values())
+    path = save(tmp_path / "n.onnx", nodes, {"w": np.full((32, 64), np.nan, np.float32)}, {"x": [16, 32]}, {"y": [16, 64]})
+    with pytest.raises(gbc.GbzError, match="no output of the model is finite .*; leave such samples out"):
+        gbc.onnx.calibrate(path, inputs(), tmp_path / "n.gbz", ratio=5)

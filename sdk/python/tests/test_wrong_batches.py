@@ -62,11 +62,11 @@ def test_training_mode_is_left_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_activations_that_are_not_finite(bad: float) -> None:
+def test_parameters_that_are_not_finite(bad: float) -> None:
     model = net()
     with torch.no_grad():
         model[0].bias[3] = bad
-    with pytest.raises(gbc.GbzError, match="the inputs of 2 are not finite") as caught:
+    with pytest.raises(gbc.GbzError, match="0.bias holds NaN or infinity") as caught:
         gbc.collect(model, [torch.randn(9, 16)])
     assert caught.value.code == "non_finite" and one_sentence(str(caught.value))
 

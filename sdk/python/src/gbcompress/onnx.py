@@ -24,7 +24,7 @@ from ._calibrate.statistics import CalibrationReport, held_out, size_of
 from ._errors import TargetNotMet, usage, warn
 from ._files.save import Path, SaveReport, _one_target, entries_of_statistics, report_of
 from ._files.statistics import Statistics
-from ._onnx.collect import Ends, collected
+from ._onnx.collect import Ends, check_held, collected
 from ._onnx.evaluator import OnnxEvaluator, quality_of
 from ._onnx.session import Batch, Held, Model, checked_batches, runtime, session_runtime, started
 from ._quality import checked_reference
@@ -262,6 +262,7 @@ def calibrate(
     opened = Model(source, options, threads)
     measured, chosen = held_out(items)
     held = Held(opened, chosen, len(items) - len(chosen))
+    check_held(opened, held)
     if statistics is None:
         statistics = collected(opened, measured, importance, 0, ends)
     found = statistics

@@ -17,7 +17,7 @@ from .._files.arrays import is_module
 from .._files.statistics import Statistics
 from .._memory import memory_errors, ran_out
 from .._progress_bar import progress
-from .moments import Collector, moment_bytes
+from .moments import Collector, check_parameters, moment_bytes
 from .outputs import are_scores, beginning, checked_outputs, logits_of, outputs_of
 from .parts import Batch as Batch
 from .parts import Parts, tensors_in
@@ -344,6 +344,8 @@ def row_importance(
                         _backward(result, draw, scores)
     finally:
         importance.close()
+    if not all(bool(torch.isfinite(squares).all()) for squares in importance.found.values()):
+        check_parameters(model.named_parameters())
     return Gradients(importance.found, importance.moments, count, rest)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -14,9 +15,12 @@ from .._errors import usage
 from .._files.load import load_into
 from .._quality import quality_of
 from .collect import PART, Batch, call, called, evaluating, parts_for
+from .compare import check_some_finite, differs, finite, squared_error
 from .layer_sequence import LayerSequence
+from .moments import Checker, check_parameters
 from .norms import corrected_norms, folded_norms, has_norms, norm_sums
 from .outputs import logits_of, outputs_of
+from .parts import tensors_in
 from .pieces import owners_of
 from .search import Evaluator
 from .spilled import Spilled
@@ -36,13 +40,33 @@ def _tensors_of(result: Any, scores: bool, most: int) -> list[torch.Tensor]:
 
 
 def _divergence(before: torch.Tensor, now: torch.Tensor) -> float:
-    """The KL divergences of all predictions, added up."""
+    """The KL divergences of all predictions, added up. Classes that the original masks by -inf do not count where the
+    candidate does, nor do predictions that are NaN in the original."""
     step = max(1, PART // before.shape[-1])
     total = 0.0
     for first in range(0, len(before), step):
-        part = before[first : first + step]
-        total += float((part.exp() * (part - now[first : first + step])).sum(-1).double().sum())
+        part, other = before[first : first + step], now[first : first + step]
+        terms = part.exp() * (part - other)
+        if not bool(torch.isfinite(terms).all()):
+            if differs(part, other):
+                return math.inf
+            terms.masked_fill_(~finite(part), 0)
+        total += float(terms.sum(-1).double().sum())
     return total
+
+
+def _check_inputs(model: torch.nn.Module, batch: Batch, number: int) -> None:
+    """Raises GbzError where inputs of layers are not finite."""
+    checker = Checker(model)
+    try:
+        with evaluating(model), torch.no_grad():
+            called(model, batch, number)
+    finally:
+        checker.close()
+
+
+def _all_finite(tensors: list[torch.Tensor]) -> bool:
+    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
 
 class Held:
@@ -54,6 +78,10 @@ class Held:
         first: the first one's number among all batches.
         are_scores: tells of outputs without a name whether they are scores of classes.
         folder: for the temporary file; None: the system's.
+
+    Raises:
+        UsageError: a batch that does not fit, or no tensor of real numbers among the outputs.
+        GbzError: inputs of a layer, or all outputs, are not finite (``code`` ``"non_finite"``).
     """
 
     def __init__(
@@ -64,6 +92,7 @@ class Held:
         self.scores, left = False, _SCORES
         self.originals = Spilled(folder)
         self.parts = parts_for(model, batches)
+        comparable = entries = 0
         for number, batch in enumerate(batches, first):
             for part in self.parts.of(batch):
                 with evaluating(model), torch.no_grad():
@@ -75,11 +104,18 @@ class Held:
                 del result
                 if not tensors:
                     raise usage("the model returns no tensor of real numbers; calibrate() compares outputs")
+                # Masks may be infinite, among inputs and among outputs: a further pass tells.
+                if not _all_finite(tensors_in(part) + tensors):
+                    _check_inputs(model, part, number)
+                    check_parameters(model.named_parameters(), masks=True)
+                comparable += sum(int(finite(tensor).sum()) for tensor in tensors)
+                entries += sum(tensor.numel() for tensor in tensors)
                 self.originals.append(tensors)
                 self.batches.append(part)
                 left -= sum(tensor.numel() for tensor in tensors) if self.logits else 0
             if left <= 0:
                 break
+        check_some_finite(comparable, entries)
 
     def error(self, model: torch.nn.Module) -> float:
         """Error of the model as it is now."""
@@ -90,10 +126,11 @@ class Held:
                 for now, before in zip(result, self.originals.read(number), strict=True):
                     if self.logits:
                         error += _divergence(before, now)
-                        variance += before.numel() / before.shape[-1]
+                        variance += float(finite(before).any(-1).sum())
                     else:
-                        error += float((now - before).double().square().sum())
-                        variance += float((before - before.mean()).double().square().sum())
+                        error += squared_error(before, now)
+                        some = before if _all_finite([before]) else before[finite(before)]
+                        variance += float((some - some.mean()).double().square().sum()) if some.numel() else 0.0
         return error / variance if variance > 0 else error
 
 

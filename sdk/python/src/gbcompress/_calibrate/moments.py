@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,19 @@ def moment_bytes(model: torch.nn.Module) -> int:
     """What the moments of a model's inputs take, about: those of matrices with the last sides as inputs."""
     widths = (parameter[0].numel() for parameter in model.parameters() if parameter.ndim >= 2 and len(parameter))
     return sum(4 * width * width for width in widths if width <= _WIDEST)
+
+
+def check_parameters(parameters: Iterable[tuple[str, torch.Tensor]], masks: bool = False) -> None:
+    """Raises GbzError for the first parameter that is not finite, of pairs of names and parameters.
+
+    Args:
+        masks: infinities are no error, as those of a mask.
+    """
+    for name, parameter in parameters:
+        if not parameter.is_floating_point():
+            continue
+        if bool(torch.isnan(parameter).any()) or not (masks or bool(torch.isfinite(parameter).all())):
+            raise GbzError(f"{name} holds NaN or infinity; repair the model first", "non_finite")
 
 
 class Enough(Exception):
@@ -152,6 +165,7 @@ class Collector:
             if not isinstance(inputs, torch.Tensor):
                 return
             if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
+                check_parameters(self._parameters)
                 raise GbzError(
                     f"the inputs of {name or 'the model'} are not finite; leave such samples out, or repair "
                     "the model",
@@ -282,6 +296,13 @@ class Collector:
     def _cell(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
         for first, second, rows in cell_inputs(module, inputs, args, kwargs):
             self.add(f"{self.names[id(first)]}|{self.names[id(second)]}", rows)
+
+
+class Checker(Collector):
+    """Raises GbzError where inputs of a module with a weight matrix are not finite, and adds nothing up."""
+
+    def _hook_of(self, module: torch.nn.Module) -> Callable[..., None] | None:
+        return None if super()._hook_of(module) is None else lambda *_: None
 
 
 _KINDS = (

@@ -17,6 +17,7 @@ from .. import _core
 from .._errors import usage, warn
 from .._progress_bar import progress
 from .collect import PART, Batch, call, evaluating, widest_of
+from .compare import finite
 from .evaluator import TorchEvaluator
 from .norms import NORM_BITS
 from .outputs import logits_of, outputs_of
@@ -44,11 +45,12 @@ _KINDS = ("quantized", "exact", "constant")
 
 
 def _vectors_of(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    """Parameters of at most one dimension, each under its first name."""
+    """Parameters of at most one dimension, each under its first name. Masks, which are infinite, stay."""
     return {
         name: parameter
         for name, parameter in model.named_parameters()
         if parameter.ndim <= 1 and parameter.is_floating_point() and parameter.numel()
+        and bool(torch.isfinite(parameter).all())
     }
 
 
@@ -102,9 +104,16 @@ def _score_gradient(before: torch.Tensor, now: torch.Tensor) -> tuple[float, tor
         some = slice(first, first + step)
         log_p, log_q = before[some].float().log_softmax(-1), now[some].float().log_softmax(-1)
         p = log_p.exp()
-        total += float((p * (log_p - log_q)).sum(-1).double().sum())
+        terms = (p * (log_p - log_q)).masked_fill_((log_p == -math.inf) & (log_q == -math.inf), 0)  # masked classes
+        total += float(terms.sum(-1).double().sum())
         before[some] = (log_q.exp_().sub_(p) / predictions).to(before.dtype)
     return total / predictions, before.view(shape)
+
+
+def _spread(values: torch.Tensor) -> float:
+    """Squared distance from the mean of the entries that are finite; the others are not compared."""
+    some = values[finite(values)]
+    return float((some - some.mean()).square().sum()) if some.numel() else 0.0
 
 
 class Trainer:
@@ -168,8 +177,8 @@ class Trainer:
             self._backward([logits], [gradient.to(logits.dtype).mul_(share)])
             return loss
         pairs = list(zip(outputs_of(now), outputs_of(before), strict=True))
-        scale = sum(float((old.float() - old.float().mean()).square().sum()) for _, old in pairs) or 1.0
-        off = [new.detach().float() - old.float() for new, old in pairs]
+        scale = sum(_spread(old.float()) for _, old in pairs) or 1.0
+        off = [(new.detach().float() - old.float()).masked_fill_(~finite(old), 0) for new, old in pairs]
         gradients = [(2 * share / scale * each).to(new.dtype) for each, (new, _) in zip(off, pairs, strict=True)]
         self._backward([new for new, _ in pairs], gradients)
         return sum(float(each.square().sum()) for each in off) / scale

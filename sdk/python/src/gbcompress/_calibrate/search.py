@@ -15,6 +15,7 @@ from .._files.layers import Layer
 from .._files.save import SaveReport, entries_of_statistics, report_of
 from .._files.statistics import Statistics
 from .._progress_bar import progress
+from .compare import warn_if_incomparable
 from .statistics import CalibrationReport, Recovery
 
 #: max_drop: the size is found to this factor, between a ratio that is expected to hold and one that is not.
@@ -199,6 +200,8 @@ def written(
         if recoverer is not None:
             recovery = recoverer.recovered(chosen, size, worst, folder)
         os.replace(chosen.file, target)
+    if chosen.quality is None:
+        warn_if_incomparable(chosen.error)
     errors = dict(search.errors)
     return CalibrationReport(
         chosen.report, name, chosen.error, errors, chosen.quality, reference, recovery=recovery

@@ -128,6 +128,18 @@ def _check_finite(values: Sequence[NDArray[Any]], nodes: Sequence[Measured], whe
             )
 
 
+def check_held(model: Model, held: Held) -> None:
+    """Raises GbzError for held-out batches in which inputs of weights, or all outputs, are not finite."""
+    suspects = held.suspects()
+    nodes = [node for use in model.uses if (node := measured(use, model.uses)) is not None]
+    if suspects and nodes:
+        where = _Values(nodes)
+        session, names = model.tapped(where.order, where.named)
+        for number, feeds in suspects:
+            _check_finite(called(session, names, feeds, number), nodes, where, number)
+    held.check_some()
+
+
 def _add_part(
     model: Model, part: _Part, feeds: Sequence[Feeds], sums: dict[str, Sums], differing: set[str], end: float
 ) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._arguments import kind_of
+from .._calibrate.compare import check_some_finite, finite, squared_error
 from .._errors import GbzError, usage
 from .._files.arrays import is_torch
 from .graph import Graph, Path, Tap, tap_name
@@ -239,11 +240,26 @@ class Held:
         self.feeds = [model.feeds(batch, number) for number, batch in enumerate(batches, first)]
         self.first = first
         self.originals = self._outputs(model.data)
-        self.variances = []
+        self.variances, self._count = [], 0
         for values in zip(*self.originals, strict=True):
-            finite = np.concatenate([value[np.isfinite(value)] for value in values])
-            mean = float(finite.sum()) / max(finite.size, 1)
-            self.variances.append(float(np.square(finite - mean).sum()))
+            some = np.concatenate([value[finite(value)] for value in values])
+            mean = float(some.sum()) / max(some.size, 1)
+            self.variances.append(float(np.square(some - mean).sum()))
+            self._count += some.size
+
+    def suspects(self) -> list[tuple[int, Feeds]]:
+        """Numbers and inputs of the batches in which an input or an output of the original is NaN or infinite. Masks
+        may be; inputs of weights may not."""
+        found = []
+        for number, (feeds, values) in enumerate(zip(self.feeds, self.originals, strict=True), self.first):
+            given = [value for value in feeds.values() if value.dtype.kind == "f"]
+            if not all(finite(value).all() for value in (*given, *values)):
+                found.append((number, feeds))
+        return found
+
+    def check_some(self) -> None:
+        """Raises GbzError where no entry of the outputs can be compared."""
+        check_some_finite(self._count, sum(value.size for values in self.originals for value in values))
 
     def _outputs(self, data: bytes, folder: str | None = None) -> list[list[NDArray[np.float64]]]:
         session, names = self.model.comparable(data, folder)
@@ -258,15 +274,14 @@ class Held:
             return self.error(file.read(), os.path.dirname(filename))
 
     def error(self, data: bytes, folder: str | None = None) -> float:
-        """Squared error of each output over its variance, the mean of all outputs. Elements that are not
-        finite in the original, masks as a rule, do not count."""
+        """Squared error of each output over its variance, the mean of all outputs. Entries that are not
+        finite in the original, masks as a rule, do not count where the variant has the same."""
         errors = [0.0] * len(self.variances)
         for outputs, originals in zip(self._outputs(data, folder), self.originals, strict=True):
             for n, (now, before) in enumerate(zip(outputs, originals, strict=True)):
-                finite = np.isfinite(before)
                 same = now.shape == before.shape
-                off = now[finite] - before[finite] if same else before[finite]  # else all of it is wrong
-                error = float(np.square(off).sum())
-                errors[n] += error if np.isfinite(error) else np.inf
+                wrong = now if same else np.where(finite(before), 0, before)  # of another shape all of it is
+                with np.errstate(all="ignore"):
+                    errors[n] += squared_error(before, wrong)
         shares = [e / v if v > 0 else e for e, v in zip(errors, self.variances, strict=True)]
         return sum(shares) / max(len(shares), 1)
