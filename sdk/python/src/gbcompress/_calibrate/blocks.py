@@ -10,6 +10,7 @@ import torch
 
 from .._errors import usage
 from .collect import Batch, called
+from .passes import copied
 
 #: Modules whose children may be blocks.
 _LISTS = (torch.nn.ModuleList, torch.nn.Sequential)
@@ -166,9 +167,11 @@ def capture(
 def run(block: torch.nn.Module, call: Call, hidden: torch.Tensor) -> torch.Tensor:
     """Outputs of a block, on the CPU."""
     place = next(block.parameters()).device
+    hidden = hidden.to(place, copy=True)
+    args, kwargs = copied((call.args, call.kwargs))
     if call.place == 0:
-        result = first_tensor(block(hidden.to(place, copy=True), *call.args, **call.kwargs))
+        result = first_tensor(block(hidden, *args, **kwargs))
     else:
-        result = first_tensor(block(*call.args, **{str(call.place): hidden.to(place, copy=True)}, **call.kwargs))
+        result = first_tensor(block(*args, **{str(call.place): hidden}, **kwargs))
     assert result is not None  # capture() has seen that the next block takes it
     return result.detach().cpu()

@@ -21,6 +21,7 @@ from .moments import Collector, check_parameters, moment_bytes
 from .outputs import are_scores, beginning, checked_outputs, logits_of, outputs_of
 from .parts import Batch as Batch
 from .parts import Parts, tensors_in
+from .passes import copied
 
 #: Batches whose outputs tell what they are.
 _LOOKED_AT = 8
@@ -32,17 +33,13 @@ _MOST_ROWS, _MOST_NUMBERS = 4096, 48 << 20
 
 
 def call(model: torch.nn.Module, batch: Batch) -> Any:
-    """The model's outputs for a batch, whose tensors are moved to the model's device."""
+    """The model's outputs for a batch, whose tensors are copied to the model's device."""
     place = next(model.parameters()).device
     if isinstance(batch, Mapping):
-        return model(**{name: _moved(value, place) for name, value in batch.items()})
+        return model(**copied(dict(batch), place))
     if isinstance(batch, tuple | list):
-        return model(*(_moved(value, place) for value in batch))
-    return model(_moved(batch, place))
-
-
-def _moved(value: Any, place: torch.device) -> Any:
-    return value.to(place) if isinstance(value, torch.Tensor) else value
+        return model(*copied(list(batch), place))
+    return model(copied(batch, place))
 
 
 def called(model: torch.nn.Module, batch: Batch, number: int) -> Any:

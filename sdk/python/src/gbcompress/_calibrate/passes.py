@@ -1,0 +1,26 @@
+"""What a forward pass of a model may change is as before afterwards: the caller's batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def copied(value: Any, place: torch.device | None = None, known: dict[int, torch.Tensor] | None = None) -> Any:
+    """A batch, or a part of one, with copies of its tensors on a device, or on their own: a model may change its inputs
+    in place.
+
+    Tensors are found in tuples, lists and dicts, nested ones too; other objects are given to the model as they are. A
+    tensor that is there twice is one tensor in the copy: attention tells self-attention so.
+    """
+    known = {} if known is None else known
+    if isinstance(value, torch.Tensor):
+        if id(value) not in known:
+            known[id(value)] = value.to(value.device if place is None else place, copy=True)
+        return known[id(value)]
+    if type(value) in (tuple, list):
+        return type(value)([copied(each, place, known) for each in value])
+    if type(value) is dict:
+        return {name: copied(each, place, known) for name, each in value.items()}
+    return value
