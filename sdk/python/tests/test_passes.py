@@ -54,3 +54,39 @@ def test_a_tensor_that_is_there_twice_is_one() -> None:
             return self.fc(x)
 
     assert gbc.collect(Same(), [(x, x) for x in batches()]).tensors
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = net()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x + torch.randn_like(x))
+
+
+def test_a_model_that_draws_random_numbers(tmp_path: Path) -> None:
+    given = batches()
+    report = gbc.calibrate(Noisy(), given, tmp_path / "a.gbz", ratio=4, recover=2)
+    # Draws of their own would give the original itself an error near 1.
+    assert all(error < 0.2 for error in report.candidates.values())
+    torch.manual_seed(123)
+    again = gbc.calibrate(Noisy(), given, tmp_path / "b.gbz", ratio=4, recover=2)
+    assert again.candidates == report.candidates
+    assert (tmp_path / "a.gbz").read_bytes() == (tmp_path / "b.gbz").read_bytes()
+
+
+def test_the_state_of_random_numbers_is_the_callers() -> None:
+    model, given = Noisy(), batches()
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    gbc.collect(model, given)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_each_batch_has_draws_of_its_own() -> None:
+    seen: list[torch.Tensor] = []
+    model, x = Noisy(), batches(1)[0]
+    model.net.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    gbc.collect(model, [x, x], importance=False)
+    assert len(seen) > 1 and any(not torch.equal(seen[0], other) for other in seen)

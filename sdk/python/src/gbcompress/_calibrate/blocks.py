@@ -10,7 +10,7 @@ import torch
 
 from .._errors import usage
 from .collect import Batch, called
-from .passes import copied
+from .passes import copied, seeded
 
 #: Modules whose children may be blocks.
 _LISTS = (torch.nn.ModuleList, torch.nn.Sequential)
@@ -164,14 +164,19 @@ def capture(
     return captured
 
 
-def run(block: torch.nn.Module, call: Call, hidden: torch.Tensor) -> torch.Tensor:
-    """Outputs of a block, on the CPU."""
+def run(block: torch.nn.Module, call: Call, hidden: torch.Tensor, number: int) -> torch.Tensor:
+    """Outputs of a block, on the CPU.
+
+    Args:
+        number: of the batch, which random numbers depend on.
+    """
     place = next(block.parameters()).device
     hidden = hidden.to(place, copy=True)
     args, kwargs = copied((call.args, call.kwargs))
-    if call.place == 0:
-        result = first_tensor(block(hidden, *args, **kwargs))
-    else:
-        result = first_tensor(block(*args, **{str(call.place): hidden}, **kwargs))
+    with seeded(number):
+        if call.place == 0:
+            result = first_tensor(block(hidden, *args, **kwargs))
+        else:
+            result = first_tensor(block(*args, **{str(call.place): hidden}, **kwargs))
     assert result is not None  # capture() has seen that the next block takes it
     return result.detach().cpu()

@@ -21,7 +21,7 @@ from .moments import Collector, check_parameters, moment_bytes
 from .outputs import are_scores, beginning, checked_outputs, logits_of, outputs_of
 from .parts import Batch as Batch
 from .parts import Parts, tensors_in
-from .passes import copied
+from .passes import copied, seeded
 
 #: Batches whose outputs tell what they are.
 _LOOKED_AT = 8
@@ -32,20 +32,25 @@ _TABLE = 1 << 22
 _MOST_ROWS, _MOST_NUMBERS = 4096, 48 << 20
 
 
-def call(model: torch.nn.Module, batch: Batch) -> Any:
-    """The model's outputs for a batch, whose tensors are copied to the model's device."""
+def call(model: torch.nn.Module, batch: Batch, number: int) -> Any:
+    """The model's outputs for a batch, whose tensors are copied to the model's device.
+
+    Args:
+        number: of the batch, which random numbers depend on.
+    """
     place = next(model.parameters()).device
-    if isinstance(batch, Mapping):
-        return model(**copied(dict(batch), place))
-    if isinstance(batch, tuple | list):
-        return model(*copied(list(batch), place))
-    return model(copied(batch, place))
+    with seeded(number):
+        if isinstance(batch, Mapping):
+            return model(**copied(dict(batch), place))
+        if isinstance(batch, tuple | list):
+            return model(*copied(list(batch), place))
+        return model(copied(batch, place))
 
 
 def called(model: torch.nn.Module, batch: Batch, number: int) -> Any:
     """The same for batch ``number`` of a list. Raises UsageError where it does not fit the model."""
     try:
-        return call(model, batch)
+        return call(model, batch, number)
     except GbzError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
@@ -81,7 +86,7 @@ def _described(batch: Batch) -> str:
 def outputs_for(model: torch.nn.Module, batch: Batch) -> Any:
     """Without gradients, in evaluation mode."""
     with evaluating(model), torch.no_grad():
-        return call(model, batch)
+        return call(model, batch, 0)
 
 
 def parts_for(model: torch.nn.Module, items: list[Batch]) -> Parts:

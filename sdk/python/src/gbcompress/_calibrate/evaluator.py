@@ -88,7 +88,7 @@ class Held:
         self, model: torch.nn.Module, batches: list[Batch], first: int, are_scores: Callable[[], bool],
         folder: str | None = None,
     ) -> None:  # fmt: skip
-        self.batches: list[Batch] = []  #: in parts
+        self.batches: list[tuple[int, Batch]] = []  #: in parts, each with its batch's number
         self.scores, left = False, _SCORES
         self.originals = Spilled(folder)
         self.parts = parts_for(model, batches)
@@ -111,7 +111,7 @@ class Held:
                 comparable += sum(int(finite(tensor).sum()) for tensor in tensors)
                 entries += sum(tensor.numel() for tensor in tensors)
                 self.originals.append(tensors)
-                self.batches.append(part)
+                self.batches.append((number, part))
                 left -= sum(tensor.numel() for tensor in tensors) if self.logits else 0
             if left <= 0:
                 break
@@ -121,9 +121,9 @@ class Held:
         """Error of the model as it is now."""
         error = variance = 0.0
         with evaluating(model), torch.no_grad():
-            for number, batch in enumerate(self.batches):
-                result = _tensors_of(call(model, batch), self.scores, _SCORES)
-                for now, before in zip(result, self.originals.read(number), strict=True):
+            for at, (number, batch) in enumerate(self.batches):
+                result = _tensors_of(call(model, batch, number), self.scores, _SCORES)
+                for now, before in zip(result, self.originals.read(at), strict=True):
                     if self.logits:
                         error += _divergence(before, now)
                         variance += float(finite(before).any(-1).sum())

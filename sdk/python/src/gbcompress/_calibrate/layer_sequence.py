@@ -143,7 +143,7 @@ class LayerSequence:
         collector = _Inputs(self.model, sink, list(self._blocks)[: place.blocks] if place else [])
         try:
             with evaluating(self.model), torch.no_grad(), self._skipped(place, number):
-                call(self.model, self.batches[number])
+                call(self.model, self.batches[number], number)
         except Enough:
             pass
         finally:

@@ -92,8 +92,8 @@ def _run(model: torch.nn.Module, batches: list[Batch], each: Callable[[str, Any,
     handles = [module.register_forward_pre_hook(hook(prefix)) for prefix, module in _norms_of(model)]
     try:
         with evaluating(model), torch.no_grad():
-            for batch in batches:
-                call(model, batch)
+            for number, batch in enumerate(batches):
+                call(model, batch, number)
     finally:
         for handle in handles:
             handle.remove()

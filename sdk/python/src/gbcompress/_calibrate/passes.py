@@ -1,10 +1,30 @@
-"""What a forward pass of a model may change is as before afterwards: the caller's batch."""
+"""What a forward pass of a model may change is as before afterwards: the batch, random states and buffers."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+
+@contextlib.contextmanager
+def seeded(number: int) -> Iterator[None]:
+    """Random numbers of torch that depend on the number alone; the caller's states are restored. The original and
+    each candidate draw the same for a batch."""
+    # torch.manual_seed() would also seed a CUDA that is not initialized yet.
+    host = torch.default_generator.get_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        torch.default_generator.manual_seed(number)
+        if devices:
+            torch.cuda.manual_seed_all(number)
+        yield
+    finally:
+        torch.default_generator.set_state(host)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
 
 
 def copied(value: Any, place: torch.device | None = None, known: dict[int, torch.Tensor] | None = None) -> Any:

@@ -158,7 +158,7 @@ class Trainer:
     def _call(self, batch: Batch) -> Any:
         kind = next(self.model.parameters()).device.type
         with evaluating(self.model), torch.autocast(kind, torch.bfloat16, enabled=self._fast):
-            return call(self.model, batch)
+            return call(self.model, batch, 0)  # both models draw the same random numbers
 
     def _before(self, batch: Batch) -> Any:
         with torch.no_grad(), _swapped(self.model, self.evaluator.state):

@@ -148,7 +148,7 @@ class Blocks:
                     self._calibrate(pieces[number], number, block, inputs, held)
                 for captured in (inputs, held):
                     for i, hidden in enumerate(captured.hidden):
-                        captured.hidden[i] = run(block, captured.calls[i][number], hidden)
+                        captured.hidden[i] = run(block, captured.calls[i][number], hidden, i)
             if len(pieces) > len(self.blocks) and not self.pieces.done(pieces[-1]):
                 self._write(pieces[-1], self._behind(pieces[-1]))
 
@@ -167,13 +167,13 @@ class Blocks:
         collector = Collector(block, f"{piece.name}.")
         try:
             for i, hidden in enumerate(inputs.hidden):
-                run(block, inputs.calls[i][number], hidden)
+                run(block, inputs.calls[i][number], hidden, i)
         finally:
             collector.close()
         statistics = self._statistics(collector, piece)
 
         def outputs() -> list[torch.Tensor]:
-            return [run(block, held.calls[i][number], hidden) for i, hidden in enumerate(held.hidden)]
+            return [run(block, held.calls[i][number], hidden, i) for i, hidden in enumerate(held.hidden)]
 
         self._write(piece, statistics, outputs)
 
