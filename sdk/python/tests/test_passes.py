@@ -90,3 +90,50 @@ def test_each_batch_has_draws_of_its_own() -> None:
     model.net.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     gbc.collect(model, [x, x], importance=False)
     assert len(seen) > 1 and any(not torch.equal(seen[0], other) for other in seen)
+
+
+class Counting(nn.Module):
+    """Its outputs depend on the calls before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = net()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        self.register_buffer("mean", torch.zeros(16))
+        self.register_buffer("hidden", torch.zeros(16), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.net(x) + self.mean + self.hidden
+        self.calls += 1
+        self.mean = 0.5 * self.mean + y.detach().mean(0)
+        self.hidden.add_(y.detach().mean(0))
+        return y
+
+
+@pytest.mark.parametrize("settings", [{"ratio": 6}, {"ratio": 6, "recover": 2}, {"max_drop": 1.0}])
+def test_buffers_that_forward_writes(settings: dict[str, float], tmp_path: Path) -> None:
+    model = Counting()
+    buffers = {name: (buffer, buffer.clone()) for name, buffer in model.named_buffers()}
+
+    def evaluate(model: nn.Module) -> float:
+        assert int(model.calls) == 0
+        return 10.0 + 0 * float(model(batches(1)[0]).mean())
+
+    more = {"evaluate": evaluate} if "max_drop" in settings else {}
+    gbc.calibrate(model, batches(), tmp_path / "m.gbz", **settings, **more)
+    for name, (buffer, value) in buffers.items():
+        assert model.get_buffer(name) is buffer and torch.equal(buffer, value)
+    stored = gbc.load_file(tmp_path / "m.gbz", framework="torch")
+    assert int(stored["calls"]) == 0 and not stored["mean"].any()
+
+
+@pytest.mark.parametrize("kind", ["scripted", "traced"])
+def test_buffers_of_torchscript(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(32, 96), nn.BatchNorm1d(96), nn.ReLU(), nn.Linear(96, 16)).eval()
+    plain[1].running_mean.normal_()
+    model = torch.jit.script(plain) if kind == "scripted" else torch.jit.trace(plain, batches(1)[0])
+    report = gbc.calibrate(model, batches(), tmp_path / "m.gbz", ratio=4, importance=False)
+    assert report.error < 0.1
+    for name, value in plain.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value)

@@ -10,7 +10,7 @@ import torch
 
 from .._errors import usage
 from .collect import Batch, called
-from .passes import copied, seeded
+from .passes import copied, undisturbed
 
 #: Modules whose children may be blocks.
 _LISTS = (torch.nn.ModuleList, torch.nn.Sequential)
@@ -173,7 +173,7 @@ def run(block: torch.nn.Module, call: Call, hidden: torch.Tensor, number: int) -
     place = next(block.parameters()).device
     hidden = hidden.to(place, copy=True)
     args, kwargs = copied((call.args, call.kwargs))
-    with seeded(number):
+    with undisturbed(block, number):
         if call.place == 0:
             result = first_tensor(block(hidden, *args, **kwargs))
         else:

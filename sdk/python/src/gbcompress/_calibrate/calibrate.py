@@ -25,6 +25,7 @@ from .collect import Batch, checked_batches, checked_model, kind_of_outputs, mea
 from .evaluator import Held, TorchEvaluator, copied_state
 from .norms import folded_state
 from .outputs import checked_outputs
+from .passes import own_buffers
 from .recover import Trained, Trainer
 from .search import Search, written
 from .sequential import Blocks
@@ -45,7 +46,9 @@ def _reference(
         raise usage("max_drop and evaluate belong together; give both or neither")
     if evaluate is None or max_drop is None:
         return None
-    return checked_reference(quality_of(model, lambda: evaluate(model)), max_drop, "ratio or max_bytes")
+    with own_buffers(model):
+        quality = quality_of(model, lambda: evaluate(model))
+    return checked_reference(quality, max_drop, "ratio or max_bytes")
 
 
 def checked_bits(bits: object, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -21,7 +21,7 @@ from .moments import Collector, check_parameters, moment_bytes
 from .outputs import are_scores, beginning, checked_outputs, logits_of, outputs_of
 from .parts import Batch as Batch
 from .parts import Parts, tensors_in
-from .passes import copied, seeded
+from .passes import copied, undisturbed
 
 #: Batches whose outputs tell what they are.
 _LOOKED_AT = 8
@@ -39,7 +39,7 @@ def call(model: torch.nn.Module, batch: Batch, number: int) -> Any:
         number: of the batch, which random numbers depend on.
     """
     place = next(model.parameters()).device
-    with seeded(number):
+    with undisturbed(model, number):
         if isinstance(batch, Mapping):
             return model(**copied(dict(batch), place))
         if isinstance(batch, tuple | list):

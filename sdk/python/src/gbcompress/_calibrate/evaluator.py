@@ -21,6 +21,7 @@ from .moments import Checker, check_parameters
 from .norms import corrected_norms, folded_norms, has_norms, norm_sums
 from .outputs import logits_of, outputs_of
 from .parts import tensors_in
+from .passes import own_buffers
 from .pieces import owners_of
 from .search import Evaluator
 from .spilled import Spilled
@@ -188,7 +189,8 @@ class TorchEvaluator(Evaluator):
     def evaluated(self, file: str) -> float:
         assert self.evaluate is not None
         self.load(file)
-        quality = quality_of(self.model, partial(self.evaluate, self.model))
+        with own_buffers(self.model):
+            quality = quality_of(self.model, partial(self.evaluate, self.model))
         self.restore()
         return quality
 

@@ -151,6 +151,7 @@ def corrected_norms(
                 getattr(module, name).copy_(value)
     calls: dict[str, int] = {}
     totals: dict[str, torch.Tensor] = {}  # of its inputs now and before, [2, 3, channels]
+    moved: dict[str, torch.Tensor] = {}
 
     def each(prefix: str, module: Any, sums: torch.Tensor) -> None:
         number = calls[prefix] = calls.get(prefix, 0) + 1
@@ -161,11 +162,9 @@ def corrected_norms(
         totals[prefix] = totals[prefix] + both if prefix in totals else both
         now, original = totals[prefix].unbind()
         _correct(module, now, original, state[f"{prefix}running_mean"], state[f"{prefix}running_var"])
+        # The pass has buffers of its own, which end with it.
+        for name in "running_mean", "running_var":
+            moved[prefix + name] = getattr(module, name).detach().clone()
 
     _run(model, batches, each)
-    moved: dict[str, torch.Tensor] = {}
-    for prefix, module in _norms_of(model):
-        if prefix in calls:
-            for name in "running_mean", "running_var":
-                moved[prefix + name] = getattr(module, name).detach().clone()
     return moved

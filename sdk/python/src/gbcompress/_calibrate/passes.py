@@ -27,6 +27,33 @@ def seeded(number: int) -> Iterator[None]:
             torch.cuda.set_rng_state_all(devices)
 
 
+@contextlib.contextmanager
+def own_buffers(model: torch.nn.Module) -> Iterator[None]:
+    """Copies in place of the model's buffers for a while, which its forward may change. Buffers that are not
+    initialized stay. The model's own are not written: a backward pass may need them."""
+    kept: list[tuple[dict[str, torch.Tensor | None], str, torch.Tensor]] = []
+    copies: dict[int, torch.Tensor] = {}  # a buffer of two modules stays one
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not torch.nn.parameter.is_lazy(buffer):
+                kept.append((module._buffers, name, buffer))
+                copies.setdefault(id(buffer), buffer.detach().clone())
+    try:
+        for buffers, name, buffer in kept:
+            buffers[name] = copies[id(buffer)]
+        yield
+    finally:
+        for buffers, name, buffer in kept:
+            buffers[name] = buffer
+
+
+@contextlib.contextmanager
+def undisturbed(model: torch.nn.Module, number: int) -> Iterator[None]:
+    """Both, for a forward pass of the batch of that number."""
+    with seeded(number), own_buffers(model):
+        yield
+
+
 def copied(value: Any, place: torch.device | None = None, known: dict[int, torch.Tensor] | None = None) -> Any:
     """A batch, or a part of one, with copies of its tensors on a device, or on their own: a model may change its inputs
     in place.
