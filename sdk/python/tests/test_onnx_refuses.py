@@ -67,6 +67,7 @@ def test_wrong_targets(tmp_path: Path) -> None:
         ("max_drop needs evaluate", {"max_drop": 1}),
         ("max_drop must be at least 0", {"max_drop": -1, "evaluate": lambda m: 1.0}),
         ("evaluate must return a number, got a list", {"ratio": 8, "evaluate": lambda m: []}),
+        ("evaluate must return a finite number, got nan", {"ratio": 8, "evaluate": lambda m: float("nan")}),
         ("evaluate returned 0 for the model as given", {"max_drop": 1, "evaluate": lambda m: 0.0}),
         ("statistics must be those of collect", {"ratio": 8, "statistics": "s.safetensors"}),
         ("the statistics name other", {"ratio": 8, "statistics": gbc.Statistics({"other.row_importance": np.ones(4, np.float32)})}),

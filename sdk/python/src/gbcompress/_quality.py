@@ -37,6 +37,13 @@ def quality_of(model: torch.nn.Module, evaluate: Callable[[], float]) -> float:
         raise usage(f"evaluate must return a number, got {kind_of(value)}") from None
 
 
+def checked_quality(given: float) -> float:
+    """The quality of the model as given. Raises UsageError where it is not finite."""
+    if not math.isfinite(given):
+        raise usage(f"evaluate must return a finite number, got {given} for the model as given")
+    return given
+
+
 def checked_reference(given: float, max_drop: float, instead: str) -> float:
     """The quality of the model as given.
 
@@ -46,9 +53,7 @@ def checked_reference(given: float, max_drop: float, instead: str) -> float:
     Raises:
         UsageError: it is not finite, or every model is within the drop.
     """
-    if not math.isfinite(given):
-        raise usage(f"evaluate must return a finite number, got {given} for the model as given")
-    if given == 0:
+    if checked_quality(given) == 0:
         raise usage(
             "evaluate returned 0 for the model as given: no drop of it can be measured; train the "
             f"model first, or give {instead}"

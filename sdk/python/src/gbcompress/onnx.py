@@ -27,7 +27,7 @@ from ._files.statistics import Statistics
 from ._onnx.collect import Ends, check_held, collected
 from ._onnx.evaluator import OnnxEvaluator, quality_of
 from ._onnx.session import Batch, Held, Model, checked_batches, runtime, session_runtime, started
-from ._quality import checked_reference
+from ._quality import checked_quality, checked_reference
 
 #: Of the time limit, after which moments and importance must be measured.
 _MOMENTS, _IMPORTANCE = 0.2, 0.45
@@ -267,6 +267,8 @@ def calibrate(
         statistics = collected(opened, measured, importance, 0, ends)
     found = statistics
     reference = None if evaluate is None else quality_of(evaluate, source)
+    if reference is not None:
+        checked_quality(reference)
     if max_drop is not None:
         assert reference is not None
         checked_reference(reference, max_drop, "ratio or max_bytes")

@@ -19,7 +19,7 @@ from .._files.layers import Layer, Layers, checked_layers
 from .._files.save import Path
 from .._files.statistics import Statistics
 from .._memory import check_memory, memory_errors
-from .._quality import checked_reference, quality_of
+from .._quality import checked_quality, checked_reference, quality_of
 from .._train.write import original_size
 from .collect import Batch, checked_batches, checked_model, kind_of_outputs, measure, needed_memory
 from .evaluator import Held, TorchEvaluator, copied_state
@@ -40,15 +40,15 @@ _NO_STATE = "give state=FOLDER, from which a further call resumes, or smaller ba
 def _reference(
     model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], float] | None, max_drop: float | None
 ) -> float | None:
-    """Quality of the model as given; None without a drop. Raises UsageError for one without the other, and
-    where no drop can be measured."""
-    if (max_drop is None) != (evaluate is None):
-        raise usage("max_drop and evaluate belong together; give both or neither")
-    if evaluate is None or max_drop is None:
+    """Quality of the model as given; None without ``evaluate``. Raises UsageError for a drop without it, where no
+    drop can be measured, and for a quality that is not finite."""
+    if evaluate is None:
+        if max_drop is not None:
+            raise usage("max_drop needs evaluate, which measures the quality of a model; give both, or a size")
         return None
     with own_buffers(model):
         quality = quality_of(model, lambda: evaluate(model))
-    return checked_reference(quality, max_drop, "ratio or max_bytes")
+    return checked_quality(quality) if max_drop is None else checked_reference(quality, max_drop, "ratio or max_bytes")
 
 
 def checked_bits(bits: object, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -127,7 +127,9 @@ def calibrate(
         bits: of the file, per weight.
         max_drop: the smallest file whose ``evaluate`` is at most this much below the original's, in the
             units of ``evaluate``; the size is found to 3 %.
-        evaluate: quality of the model, more is better; with ``max_drop``.
+        evaluate: quality of the model, more is better. With ``ratio``, ``max_bytes`` or ``bits``, it chooses between
+            the candidates in place of the outputs' error; with ``max_drop`` too, where outputs of candidates have other
+            shapes than the original's, as boxes or durations have.
         statistics: of collect(), instead of measuring them here.
         blocks: quantizes the blocks of a large model one after another: True for the ModuleList with the
             most weights whose modules are of one class, or its path, ``"model.layers"``. The inputs of
@@ -188,7 +190,7 @@ def calibrate(
         kind = partial(kind_of_outputs, model, measured, checked_outputs(outputs))
         held = Held(model, chosen, len(items) - len(chosen), kind, place)
         make = _search_of(model, measured, held, statistics, importance, own_layers, threads)
-        evaluator = TorchEvaluator(model, measured, held, copied_state(model), True, evaluate, end)
+        evaluator = TorchEvaluator(model, measured, held, copied_state(model), True, evaluate, end, max_drop is None and evaluate is not None)
         recoverer = Trained(Trainer(evaluator, steps)) if steps else None
         try:
             report = written(target, partial(make, evaluator), size, max_drop, reference, recoverer)

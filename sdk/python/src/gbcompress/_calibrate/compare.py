@@ -8,7 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._errors import GbzError, warn
+from .._errors import GbzError, UsageError, warn
+
+
+class OtherShapes(UsageError):
+    """Outputs of a candidate cannot be compared with the original's, entry by entry."""
 
 
 def finite(values: Any) -> Any:

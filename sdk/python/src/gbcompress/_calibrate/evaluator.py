@@ -15,7 +15,7 @@ from .._errors import usage
 from .._files.load import load_into
 from .._quality import quality_of
 from .collect import PART, Batch, call, called, evaluating, parts_for
-from .compare import check_some_finite, differs, finite, squared_error
+from .compare import OtherShapes, check_some_finite, differs, finite, squared_error
 from .layer_sequence import LayerSequence
 from .moments import Checker, check_parameters
 from .norms import corrected_norms, folded_norms, has_norms, norm_sums
@@ -70,6 +70,20 @@ def _all_finite(tensors: list[torch.Tensor]) -> bool:
     return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
 
+def _check_shapes(before: list[torch.Tensor], now: list[torch.Tensor], number: int) -> None:
+    """Raises OtherShapes."""
+    shapes = [[list(tensor.shape) for tensor in tensors] for tensors in (before, now)]
+    if shapes[0] == shapes[1]:
+        return
+    different = next((pair for pair in zip(*shapes, strict=False) if pair[0] != pair[1]), None)
+    told = f"{different[1]}, not {different[0]}" if different else f"{len(now)} outputs, not {len(before)}"
+    raise OtherShapes(
+        f"outputs of candidates have other shapes than the original's ({told} in batch {number}) and cannot be compared; "
+        "give evaluate, which then chooses",
+        "usage",
+    )
+
+
 class Held:
     """Batches to choose by, with the outputs of the original model. Of a model with many classes not all are
     used: each file takes a forward pass of them. Scores of classes are worked on in parts, and those of the original
@@ -119,12 +133,14 @@ class Held:
         check_some_finite(comparable, entries)
 
     def error(self, model: torch.nn.Module) -> float:
-        """Error of the model as it is now."""
+        """Error of the model as it is now. Raises OtherShapes where its outputs are not those of the original."""
         error = variance = 0.0
         with evaluating(model), torch.no_grad():
             for at, (number, batch) in enumerate(self.batches):
                 result = _tensors_of(call(model, batch, number), self.scores, _SCORES)
-                for now, before in zip(result, self.originals.read(at), strict=True):
+                originals = self.originals.read(at)
+                _check_shapes(originals, result, number)
+                for now, before in zip(result, originals, strict=True):
                     if self.logits:
                         error += _divergence(before, now)
                         variance += float(finite(before).any(-1).sum())
@@ -153,6 +169,7 @@ class TorchEvaluator(Evaluator):
         state: of the model as it is, in memory of its own.
         norms: whether batch norms may be replaced by short floats.
         evaluate: of calibrate().
+        chooses: whether ``evaluate`` chooses between candidates in place of the error of their outputs.
         end: when no further candidate is begun, on the monotonic clock.
     """
 
@@ -165,9 +182,10 @@ class TorchEvaluator(Evaluator):
         norms: bool,
         evaluate: Callable[[torch.nn.Module], float] | None = None,
         end: float | None = None,
+        chooses: bool = False,
     ) -> None:
         super().__init__(end)
-        self.evaluate = evaluate
+        self.evaluate, self.chooses = evaluate, chooses
         self.model, self.measured, self.held, self.state = model, measured, held, dict(state)
         self.norms = norm_sums(model, measured) if norms and has_norms(model) else {}
 
@@ -179,9 +197,22 @@ class TorchEvaluator(Evaluator):
 
     def error(self, file: str) -> float:
         self.load(file)
-        error = self.held.error(self.model)
-        self.restore()
-        return error
+        try:
+            return self.held.error(self.model)
+        except OtherShapes:
+            if not self.chooses:
+                raise
+            return math.inf
+        finally:
+            self.restore()
+
+    def takes_over(self) -> bool:
+        took = self.evaluate is not None and not self.chooses
+        self.chooses = self.chooses or took
+        return took
+
+    def quality(self, file: str) -> float | None:
+        return self.evaluated(file) if self.chooses else None
 
     def sequential(self) -> LayerSequence:
         return LayerSequence(self.model, self.measured, self.restore)

@@ -318,6 +318,8 @@ class LayerSequence:
 
             self._run(number, see, self._quantized)
             for now, before in zip(found, self._before[name][number], strict=False):
+                if before.shape != now.shape:
+                    before = now  # rows that depend on the weights have no original
                 each = [now.mT @ now, (before - now).mT @ now, now.sum(0), before.sum(0)]
                 each = [part.double() for part in each]
                 sums = [a + b for a, b in zip(sums, each, strict=True)] if sums else each

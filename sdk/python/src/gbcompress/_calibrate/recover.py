@@ -176,6 +176,8 @@ class Trainer:
             loss, gradient = _score_gradient(target, logits)
             self._backward([logits], [gradient.to(logits.dtype).mul_(share)])
             return loss
+        if [each.shape for each in outputs_of(now)] != [each.shape for each in outputs_of(before)]:
+            raise usage("recover compares outputs, and the file's have other shapes than the original's; leave out recover")
         pairs = list(zip(outputs_of(now), outputs_of(before), strict=True))
         scale = sum(_spread(old.float()) for _, old in pairs) or 1.0
         off = [(new.detach().float() - old.float()).masked_fill_(~finite(old), 0) for new, old in pairs]

@@ -15,7 +15,7 @@ from .._files.layers import Layer
 from .._files.save import SaveReport, entries_of_statistics, report_of
 from .._files.statistics import Statistics
 from .._progress_bar import progress
-from .compare import warn_if_incomparable
+from .compare import OtherShapes, warn_if_incomparable
 from .statistics import CalibrationReport, Recovery
 
 #: max_drop: the size is found to this factor, between a ratio that is expected to hold and one that is not.
@@ -51,6 +51,10 @@ class Evaluator:
     def quality(self, file: str) -> float | None:
         """What chooses between candidates in place of their error."""
         return None
+
+    def takes_over(self) -> bool:
+        """Makes quality() choose from now on, where errors cannot. False: it does already, or there is none."""
+        return False
 
     def sequential(self) -> Any:
         """The model, to be quantized layer by layer (a LayerSequence); None: it cannot be."""
@@ -95,8 +99,13 @@ class Search:
         return self._core.input_bytes
 
     def best(self, size: int) -> tuple[str, str, SaveReport]:
-        """Name, file and report of the candidate with the least error."""
-        found: dict[str, Any] = self._core.best(size)
+        """Name, file and report of the candidate with the least error. Raises OtherShapes."""
+        try:
+            found: dict[str, Any] = self._core.best(size)
+        except OtherShapes:
+            if not self.evaluator.takes_over():
+                raise
+            found = self._core.best(size)
         self.errors, self.measured = found["candidates"], found["quality"]
         return found["method"], found["file"], report_of(found["report"])
 
@@ -191,7 +200,7 @@ def written(
         search = make(folder)
         if size is not None:
             name, file, report = _best(search, size, recoverer)
-            quality = search.measured
+            quality = worst = search.measured
         else:
             assert max_drop is not None and reference is not None
             name, file, report, quality = smallest(search, reference, max_drop)
