@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -18,14 +20,18 @@ _DECIDED, _TOGETHER = 0.5, 0.6
 
 
 def outputs_of(result: Any) -> list[torch.Tensor]:
-    """All tensors of real numbers in a model's result: a tensor, tuples, dicts, ModelOutput."""
+    """All tensors of real numbers in a model's result: a tensor, tuples, dicts, ModelOutput, dataclasses and namespaces,
+    nested ones too."""
     if isinstance(result, torch.Tensor):
         return [result] if result.is_floating_point() else []
     if isinstance(result, Mapping):
         return [tensor for value in result.values() for tensor in outputs_of(value)]
     if isinstance(result, tuple | list):
         return [tensor for value in result for tensor in outputs_of(value)]
-    return []
+    if is_dataclass(result) and not isinstance(result, type):
+        return [tensor for field in fields(result) for tensor in outputs_of(getattr(result, field.name, None))]
+    # Other objects are not looked into: caches of keys and values are no outputs.
+    return outputs_of(vars(result)) if isinstance(result, SimpleNamespace) else []
 
 
 def logits_of(result: Any, scores: bool) -> torch.Tensor | None:
