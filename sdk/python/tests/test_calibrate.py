@@ -332,7 +332,6 @@ def test_refuses_what_cannot_be(tmp_path: Path) -> None:
         (lambda: gbc.calibrate(model, x, out, bits=32), "bits must be below the 32 bits"),
         (lambda: gbc.calibrate(model, x, out, ratio=0.5), "ratio must be above 1, got 0.5"),
         (lambda: gbc.calibrate(model, x, out, max_drop=1), "max_drop needs evaluate"),
-        (lambda: gbc.calibrate(model, x, out, max_drop=1), "max_drop needs evaluate"),
         (lambda: gbc.calibrate(model.state_dict(), x, out, ratio=8), "torch module"),
         (lambda: gbc.collect(nn.ReLU(), x), "no parameters"),
         (lambda: gbc.save_file(model.state_dict(), out, ratio=8, statistics=3), "statistics"),

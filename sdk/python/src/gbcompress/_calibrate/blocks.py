@@ -16,8 +16,8 @@ from .passes import copied, undisturbed
 _LISTS = (torch.nn.ModuleList, torch.nn.Sequential)
 
 
-class _Done(Exception):
-    """The last block has run; nothing behind it is needed."""
+class _Done(BaseException):
+    """The last block has run; nothing behind it is needed. It is no error, which a model might catch."""
 
 
 @dataclass

@@ -48,20 +48,23 @@ def call(model: torch.nn.Module, batch: Batch, number: int) -> Any:
 
 
 def called(model: torch.nn.Module, batch: Batch, number: int) -> Any:
-    """The same for batch ``number`` of a list. Raises UsageError where it does not fit the model."""
+    """The same for batch ``number`` of a list. Raises UsageError where the forward pass raises an exception."""
     try:
         return call(model, batch, number)
-    except GbzError:
-        raise
-    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
-        if ran_out(error):
+    except Exception as error:  # forward may raise any
+        if isinstance(error, GbzError) or ran_out(error):
             raise
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        first = _beyond(model, batch) if isinstance(error, IndexError) else None
+        beyond = _beyond(model, batch) if isinstance(error, IndexError) else None
         raise usage(
-            f"batch {number} ({_described(batch)}) does not fit the model: {first or lines[0]}; give batches as the "
+            f"batch {number} ({_described(batch)}) does not fit the model: {beyond or _told(error)}; give batches as the "
             "model takes them, tuples of arguments and dicts of keyword arguments too"
         ) from error
+
+
+def _told(error: Exception) -> str:
+    """The type of an exception and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
 
 
 def _beyond(model: torch.nn.Module, batch: Batch) -> str | None:
@@ -197,7 +200,32 @@ def _backward(result: Any, draw: np.random.Generator, scores: bool) -> None:
             "the outputs before they are detached"
         )
     signed = _signed_scores if logits is not None else _signs
-    torch.autograd.backward(outputs, [signed(output, draw) for output in outputs])
+    _run_backward(outputs, [signed(output, draw) for output in outputs])
+
+
+def _run_backward(outputs: list[torch.Tensor], gradients: list[torch.Tensor] | None = None) -> None:
+    """Raises UsageError where the model's backward pass raises an exception."""
+    try:
+        torch.autograd.backward(outputs, gradients)
+    except Exception as error:  # functions of a model's own may raise any
+        if isinstance(error, GbzError) or ran_out(error):
+            raise
+        raise usage(
+            f"the model's backward pass fails: {_told(error)}; give importance=False, which goes without it"
+        ) from error
+
+
+def _backward_of_loss(value: object) -> None:
+    """Gradients of what ``loss`` returned. Raises UsageError for anything but a number with a gradient."""
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        found = f"a tensor {list(value.shape)}" if isinstance(value, torch.Tensor) else kind_of(value)
+        raise usage(f"loss must return a tensor of one number, got {found}; add it up over samples")
+    if not value.requires_grad:
+        raise usage(
+            "loss returned a number without a gradient; compute it from the outputs without detach() or no_grad(), or "
+            "give importance=False"
+        )
+    _run_backward([value.reshape(())])
 
 
 def _predictions(result: Any) -> int:
@@ -341,7 +369,7 @@ def row_importance(
                     result = called(model, part, number)
                     count, work = count + 1, work + 1.0 * _predictions(result) * parameters
                     if loss:
-                        loss(result, part).backward()  # type: ignore[no-untyped-call]
+                        _backward_of_loss(loss(result, part))
                     else:
                         _backward(result, draw, scores)
     finally:
@@ -392,12 +420,15 @@ def collect(
         moments of fewer rows of inputs than they are wide.
 
     Raises:
-        UsageError: no batches; outputs without a gradient.
+        UsageError: no batches; an exception of the model's forward or backward pass; outputs, or a ``loss``, without
+            a gradient; a ``loss`` that is not one number.
         GbzError: ``code`` ``"non_finite"`` for inputs of a layer that are NaN or infinite, ``"limit"``
             where memory runs out.
     """
     checked_model(model)
     items = checked_batches(batches)
+    if loss is not None and not callable(loss):
+        raise usage(f"loss must be a function loss(outputs, batch), got {kind_of(loss)}")
     with memory_errors("give smaller batches; importance=False saves the memory of a backward pass"):
         scores = kind_of_outputs(model, items, checked_outputs(outputs))
         return measure(model, items, importance=importance, loss=loss, seed=seed, scores=scores)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._errors import usage
 from .._files.load import load_into
 from .._quality import quality_of
-from .collect import PART, Batch, call, called, evaluating, parts_for
+from .collect import PART, Batch, called, evaluating, parts_for
 from .compare import OtherShapes, check_some_finite, differs, finite, squared_error
 from .layer_sequence import LayerSequence
 from .moments import Checker, check_parameters
@@ -137,7 +137,7 @@ class Held:
         error = variance = 0.0
         with evaluating(model), torch.no_grad():
             for at, (number, batch) in enumerate(self.batches):
-                result = _tensors_of(call(model, batch, number), self.scores, _SCORES)
+                result = _tensors_of(called(model, batch, number), self.scores, _SCORES)
                 originals = self.originals.read(at)
                 _check_shapes(originals, result, number)
                 for now, before in zip(result, originals, strict=True):

@@ -64,8 +64,8 @@ def check_parameters(parameters: Iterable[tuple[str, torch.Tensor]], masks: bool
             raise GbzError(f"{name} holds NaN or infinity; repair the model first", "non_finite")
 
 
-class Enough(Exception):
-    """Ends a forward pass whose further layers are not needed."""
+class Enough(BaseException):
+    """Ends a forward pass whose further layers are not needed. It is no error, which a model might catch."""
 
 
 class Collector:

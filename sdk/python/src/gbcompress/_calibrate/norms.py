@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .collect import Batch, call, evaluating
+from .collect import Batch, called, evaluating
 
 _Norm = torch.nn.modules.batchnorm._BatchNorm
 #: A variance changes by at most this factor.
@@ -93,7 +93,7 @@ def _run(model: torch.nn.Module, batches: list[Batch], each: Callable[[str, Any,
     try:
         with evaluating(model), torch.no_grad():
             for number, batch in enumerate(batches):
-                call(model, batch, number)
+                called(model, batch, number)
     finally:
         for handle in handles:
             handle.remove()
