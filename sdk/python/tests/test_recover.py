@@ -126,9 +126,9 @@ def test_only_measured_batches_train(tmp_path: Path, monkeypatch: pytest.MonkeyP
     model, batches, seen = Net(), batches_of(10, 64, (64,)), set()
     call = _recover.call
 
-    def recorded(net: nn.Module, batch: torch.Tensor) -> Any:
+    def recorded(net: nn.Module, batch: torch.Tensor, number: int) -> Any:
         seen.add(next(i for i, each in enumerate(batches) if each.data_ptr() == batch.data_ptr()))
-        return call(net, batch)
+        return call(net, batch, number)
 
     monkeypatch.setattr(_recover, "call", recorded)
     gbc.calibrate(model, batches, tmp_path / "m.gbz", ratio=8, recover=16)

@@ -40,13 +40,13 @@ def test_norms_are_moved_with_the_measured_batches(tmp_path: Path, monkeypatch: 
     """They are compared on the others: on the measured batches, to which they are fitted, they would look better."""
     model, seen = normed(), []
     batches = [torch.randn(4, 3, 12, 12) for _ in range(10)]
-    call = _norms.call
+    call = _norms.called
 
-    def recorded(net: nn.Module, batch: torch.Tensor) -> Any:
+    def recorded(net: nn.Module, batch: torch.Tensor, number: int) -> Any:
         seen.append(next(i for i, each in enumerate(batches) if each is batch))
-        return call(net, batch)
+        return call(net, batch, number)
 
-    monkeypatch.setattr(_norms, "call", recorded)
+    monkeypatch.setattr(_norms, "called", recorded)
     report = gbc.calibrate(model, batches, tmp_path / "m.gbz", ratio=7)
     assert set(seen) == set(range(8))
     # Of the original once; of the quantized model once for each file.

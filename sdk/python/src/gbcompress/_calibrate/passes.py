@@ -15,7 +15,8 @@ def seeded(number: int) -> Iterator[None]:
     each candidate draw the same for a batch."""
     # torch.manual_seed() would also seed a CUDA that is not initialized yet.
     host = torch.default_generator.get_state()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    initialized: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = torch.cuda.get_rng_state_all() if initialized else []
     try:
         torch.default_generator.manual_seed(number)
         if devices:
