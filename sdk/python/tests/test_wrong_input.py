@@ -99,7 +99,6 @@ def test_settings(folder: Path, tensors: dict, settings: dict, words: str) -> No
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.zeros((8, 4), np.float32).T, "w is not contiguous"),
         (np.zeros(4, np.complex128), "w has the element type complex128"),
         (np.array(["a"]), "w has the element type"),
         (np.zeros(4, ">f4"), "w is big-endian"),

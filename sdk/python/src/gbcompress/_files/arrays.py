@@ -62,11 +62,9 @@ def _numpy_bytes(name: str, array: NDArray[Any]) -> tuple[str, NDArray[np.uint8]
     dtype = _OF_NUMPY.get(array.dtype.name)
     if dtype is None:
         raise usage(f"{name} has the element type {array.dtype}, which .gbz files do not have; convert it")
-    if not array.flags.c_contiguous:
-        raise usage(f"{name} is not contiguous; pass np.ascontiguousarray(...) of it")
     if array.dtype.byteorder == ">":
         raise usage(f"{name} is big-endian; pass .astype(...) of it in native byte order")
-    return dtype, array.reshape(-1).view(np.uint8)
+    return dtype, np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def torch_dtype_name(name: str, tensor: torch.Tensor) -> str:
@@ -78,10 +76,11 @@ def torch_dtype_name(name: str, tensor: torch.Tensor) -> str:
 
 
 def torch_bytes(name: str, tensor: torch.Tensor) -> NDArray[np.uint8]:
-    """Bytes of a contiguous tensor; its own memory where that lies on the CPU."""
+    """Bytes of a tensor, its last dimension fastest; its own memory where that is contiguous and on the CPU."""
     import torch
 
-    flat = tensor.detach().cpu().reshape(-1)
+    # A copy of weights in channels_last and of transposed parameters, whose memory is in another order.
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
     if flat.numel() == 0:
         return np.empty(0, np.uint8)
     data: NDArray[np.uint8] = flat.view(torch.uint8).numpy()
@@ -99,25 +98,24 @@ def _check_dense(name: str, tensor: torch.Tensor) -> None:
 
 
 def _torch_entry(name: str, tensor: torch.Tensor) -> tuple[str, NDArray[np.uint8]]:
-    dtype = torch_dtype_name(name, tensor)
-    if not tensor.is_contiguous():
-        raise usage(f"{name} is not contiguous; pass .contiguous() of it")
-    return dtype, torch_bytes(name, tensor)
+    return torch_dtype_name(name, tensor), torch_bytes(name, tensor)
 
 
 def memory_of(tensor: torch.Tensor) -> object:
-    """Equal for tensors that are one: of the same memory, shape and type. Of tensors without elements it says nothing."""
+    """Equal for tensors that are one: of the same memory, shape, order and type; a square matrix and its transpose are
+    two. Of tensors without elements it says nothing."""
     if hasattr(tensor, "kept_key"):
         return tensor.kept_key()
     if tensor.is_meta:
         return id(tensor)
-    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.dtype
+    order = tuple(step for step, side in zip(tensor.stride(), tensor.shape, strict=True) if side > 1)
+    return tensor.device, tensor.data_ptr(), tensor.shape, order, tensor.dtype
 
 
 def to_entries(tensors: Mapping[str, Array]) -> list[NamedArray]:
     """Names and bytes of all tensors. Names of the same memory keep sharing it: they are tied.
 
-    Raises UsageError for a value that is neither an array nor a tensor, that is not contiguous, or
+    Memory that is not contiguous is copied. Raises UsageError for a value that is neither an array nor a tensor, or
     that has an unknown element type.
     """
     entries: list[NamedArray] = []

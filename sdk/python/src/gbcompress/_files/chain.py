@@ -71,7 +71,7 @@ class Chain:
         """Stores a checkpoint after all others.
 
         Args:
-            tensors: names and NumPy arrays or torch tensors (any device), contiguous. Types and shapes
+            tensors: names and NumPy arrays or torch tensors (any device). Types and shapes
                 may differ from those of the step before: such tensors are stored whole.
             step: above all steps of the chain.
 

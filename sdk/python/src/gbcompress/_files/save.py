@@ -131,9 +131,9 @@ def save_file(
     ``ratio``, ``max_bytes``, ``max_error`` and ``lossless``.
 
     Args:
-        tensors: names and NumPy arrays or torch tensors (any device), contiguous, of any shape up
-            to 8 dimensions; bfloat16 and 8-bit floats too. Tensors of the same memory are tied:
-            stored once.
+        tensors: names and NumPy arrays or torch tensors (any device) of any shape up to 8 dimensions;
+            bfloat16 and 8-bit floats too. Memory in another order (``channels_last``, transposed) is
+            copied. Tensors of the same memory are tied: stored once.
         filename: the file to write; it appears whole or not at all.
         ratio: bytes of the tensors as safetensors over bytes of the file, above 1.
         max_bytes: of the file, at least 1.
@@ -162,8 +162,7 @@ def save_file(
 
     Raises:
         UsageError: an argument of the wrong kind; arguments that contradict each other or have no
-            effect; an output that is an input; a tensor that is not contiguous, or of an unknown
-            element type.
+            effect; an output that is an input; a tensor of an unknown element type.
         ShapeMismatch: a tensor has another type or shape in the base.
         FileExists: the file exists.
         GbzError: the disk refuses (``code`` ``"io"``).

@@ -1,0 +1,71 @@
+"""Kinds of modules that calibrate() and collect() take: memory in another order, compiled, exported, parametrized."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn.utils import parametrizations  # noqa: E402
+
+import gbcompress as gbc  # noqa: E402
+
+FEW = "ignore:fewer rows of inputs"
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 16)).eval()
+
+
+def vectors(count: int = 6) -> list[torch.Tensor]:
+    return [torch.randn(32, 64, generator=torch.Generator().manual_seed(i)) for i in range(count)]
+
+
+def copied(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def changed(model: nn.Module, before: dict[str, torch.Tensor]) -> list[str]:
+    return [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
+
+
+def test_a_model_in_channels_last_has_the_file_of_its_contiguous_twin(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(8, 32, 3), nn.ReLU(), nn.Conv2d(32, 16, 3)).eval()
+    batches = [torch.randn(4, 8, 12, 12) for _ in range(6)]
+    gbc.calibrate(model, batches, tmp_path / "a.gbz", ratio=6)
+    model.to(memory_format=torch.channels_last)
+    before = copied(model)
+    gbc.calibrate(model, batches, tmp_path / "b.gbz", ratio=6)
+    assert (tmp_path / "a.gbz").stat().st_size == pytest.approx((tmp_path / "b.gbz").stat().st_size, rel=0.02)
+    assert not changed(model, before)
+    assert model[0].weight.is_contiguous(memory_format=torch.channels_last)
+    gbc.load_into(model, tmp_path / "b.gbz")
+    one, other = gbc.load_file(tmp_path / "a.gbz"), gbc.load_file(tmp_path / "b.gbz")
+    assert all(float(np.square(one[k] - other[k]).sum()) < 0.02 * float(np.square(one[k]).sum()) for k in one)
+
+
+def test_memory_in_another_order_is_copied(tmp_path: Path) -> None:
+    square = torch.randn(64, 64)
+    tensors = {"a": square, "b": square.t(), "c": torch.randn(64)[::2], "d": square}
+    report = gbc.save_file(tensors, tmp_path / "a.gbz", lossless=True)
+    loaded = gbc.load_file(tmp_path / "a.gbz", framework="torch")
+    assert all(torch.equal(loaded[name], value) for name, value in tensors.items())
+    assert {each.name: each.stored for each in report.tensors}["d"] == "tied"  # a transpose is not
+    arrays = {"a": np.arange(64, dtype=np.float32)[::2], "b": np.arange(12, dtype=np.int64).reshape(3, 4).T}
+    gbc.save_file(arrays, tmp_path / "b.gbz", lossless=True)
+    assert all(np.array_equal(gbc.load_file(tmp_path / "b.gbz")[name], value) for name, value in arrays.items())
+
+
+@pytest.mark.filterwarnings(FEW)
+def test_parameters_that_are_not_contiguous(tmp_path: Path) -> None:
+    model = nn.Sequential(parametrizations.orthogonal(nn.Linear(64, 64)), nn.ReLU(), nn.Linear(64, 16)).eval()
+    model[2].weight = nn.Parameter(torch.randn(64, 16).t())
+    before = copied(model)
+    gbc.calibrate(model, vectors(), tmp_path / "a.gbz", ratio=4)
+    assert not changed(model, before)
+    assert gbc.load_into(model, tmp_path / "a.gbz") == ([], [])
