@@ -69,3 +69,58 @@ def test_parameters_that_are_not_contiguous(tmp_path: Path) -> None:
     gbc.calibrate(model, vectors(), tmp_path / "a.gbz", ratio=4)
     assert not changed(model, before)
     assert gbc.load_into(model, tmp_path / "a.gbz") == ([], [])
+
+
+class Compiled:
+    """A backend of torch.compile that counts its graphs."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: object) -> object:
+        self.graphs += 1
+        return graph.forward
+
+
+@pytest.mark.parametrize("kind", ["function", "method", "inner", "parallel"])
+def test_compiled_models_run_uncompiled(kind: str, tmp_path: Path) -> None:
+    backend, model = Compiled(), net()
+    given: nn.Module = model
+    if kind == "function":
+        given = torch.compile(model, backend=backend)
+    elif kind == "method":
+        model.compile(backend=backend)
+    elif kind == "inner":
+        given = nn.Sequential(model, nn.Identity())
+        given[0] = torch.compile(model, backend=backend)
+    else:
+        given = nn.DataParallel(model)
+    statistics = gbc.collect(given, vectors())
+    weight = "0._orig_mod.0.weight" if kind == "inner" else "0.weight"
+    assert f"{weight}.input_moment" in statistics.tensors
+    gbc.calibrate(given, vectors(), tmp_path / "a.gbz", ratio=4)
+    assert backend.graphs == 0
+    assert weight in gbc.load_file(tmp_path / "a.gbz")
+    assert gbc.load_into(given, tmp_path / "a.gbz") == ([], [])
+    if kind != "inner":
+        assert gbc.load_into(net(), tmp_path / "a.gbz") == ([], [])
+    gbc.save_file(given.state_dict(), tmp_path / "b.gbz", ratio=4)  # with the names of the model as given
+    assert gbc.load_into(given, tmp_path / "b.gbz") == ([], [])
+
+
+def test_modules_of_torch_export_run_as_they_are(tmp_path: Path) -> None:
+    model = torch.export.export(net(), (vectors()[0],)).module()
+    before = copied(model)
+    gbc.calibrate(model, vectors(), tmp_path / "a.gbz", ratio=4)
+    assert not changed(model, before)
+    assert gbc.load_into(model, tmp_path / "a.gbz") == ([], [])
+
+
+@pytest.mark.parametrize("norm", [parametrizations.spectral_norm, nn.utils.spectral_norm])
+def test_spectral_norms_in_training_mode(norm: object, tmp_path: Path) -> None:
+    model = nn.Sequential(norm(nn.Linear(64, 96)), nn.ReLU(), nn.Linear(96, 16)).train()  # type: ignore[operator]
+    before = copied(model)
+    with pytest.warns(UserWarning, match="the model is in training mode"):
+        gbc.calibrate(model, vectors(), tmp_path / "a.gbz", ratio=4)
+    assert not changed(model, before)
+    assert all(module.training for module in model.modules())

@@ -119,7 +119,7 @@ def calibrate(
     afterwards.
 
     Args:
-        model: on any device.
+        model: on any device. What torch.compile or DataParallel returns is replaced by the module inside.
         batches: as collect() takes them. With a single batch, it also chooses.
         filename: the file to write; it appears whole or not at all.
         ratio: bytes of ``state_dict()`` as safetensors over bytes of the file.
@@ -163,7 +163,7 @@ def calibrate(
         GbzError: ``code`` ``"non_finite"`` for inputs that are NaN or infinite, ``"limit"`` where memory
             runs out, or fewer bytes are free than weights and statistics take; with ``state``, a further call resumes.
     """
-    checked_model(model)
+    model = checked_model(model)
     items = checked_batches(batches)
     given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
     size, target, own_layers = _request(model, given, filename, overwrite, layers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,12 +11,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch.nn.utils.spectral_norm import SpectralNorm  # the hook of modules without parametrizations
 
 from .._arguments import kind_of
 from .._errors import GbzError, usage, warn
 from .._files.arrays import is_module
 from .._files.statistics import Statistics
 from .._memory import memory_errors, ran_out
+from .._modules import unwrapped
 from .._progress_bar import progress
 from .moments import Collector, check_parameters, moment_bytes
 from .outputs import are_scores, beginning, checked_outputs, logits_of, outputs_of
@@ -102,13 +105,22 @@ def widest_of(model: torch.nn.Module) -> int:
     return max((side for parameter in model.parameters() for side in parameter.shape), default=1)
 
 
+def _differs_in_training(module: torch.nn.Module) -> bool:
+    """Whether it computes something else in training mode, or changes its buffers."""
+    kinds = (
+        torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd,
+        torch.nn.utils.parametrizations._SpectralNorm,
+    )  # fmt: skip
+    hooks = getattr(module, "_forward_pre_hooks", {}).values()
+    return isinstance(module, kinds) or any(isinstance(hook, SpectralNorm) for hook in hooks)
+
+
 def mentions_training(model: torch.nn.Module) -> None:
     """Warns of a model in training mode, where that makes a difference."""
-    modes = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
     for name, module in model.named_modules():
-        if module.training and isinstance(module, modes):
+        if module.training and _differs_in_training(module):
             warn(
-                f"the model is in training mode ({name} is); it is measured in evaluation mode and is in "
+                f"the model is in training mode ({name or 'it'} is); it is measured in evaluation mode and is in "
                 "training mode again afterwards, model.eval() avoids this warning",
                 UserWarning,
             )
@@ -127,21 +139,36 @@ def checked_batches(batches: object) -> list[Batch]:
     return items
 
 
-def checked_model(model: object) -> None:
-    """Raises UsageError for anything but a module with parameters of real numbers."""
+def checked_model(model: object) -> torch.nn.Module:
+    """The module that runs: the one inside what torch.compile and DataParallel return, whose names files have. Raises
+    UsageError for anything but a module with parameters."""
     if not is_module(model):
         raise usage(f"the model must be a torch module, got {kind_of(model)}")
-    if next(model.parameters(), None) is None:  # type: ignore[attr-defined]
+    inner: torch.nn.Module = unwrapped(model)  # type: ignore[arg-type]
+    if next(inner.parameters(), None) is None:
         raise usage("the model has no parameters; there is nothing to calibrate")
+    return inner
+
+
+def _uncompiled() -> contextlib.AbstractContextManager[object]:
+    """Meanwhile, what torch.compile has made runs as it was written: compiled functions call no hooks, and each
+    candidate would be compiled anew. Without torch._dynamo nothing is compiled."""
+    stance = getattr(torch.compiler, "set_stance", None) if "torch._dynamo" in sys.modules else None
+    return stance("force_eager") if stance else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while: every module gets its own mode back."""
+    """Evaluation mode for a while, without compiled functions: every module gets its own mode back."""
     modes = {module: module.training for module in model.modules()}
-    model.eval()
     try:
-        yield
+        try:
+            model.eval()
+        except NotImplementedError:  # of a module of torch.export, whose graph has its mode
+            for module in modes:
+                module.training = False
+        with _uncompiled():
+            yield
     finally:
         for module, mode in modes.items():
             module.training = mode
@@ -425,7 +452,7 @@ def collect(
         GbzError: ``code`` ``"non_finite"`` for inputs of a layer that are NaN or infinite, ``"limit"``
             where memory runs out.
     """
-    checked_model(model)
+    model = checked_model(model)
     items = checked_batches(batches)
     if loss is not None and not callable(loss):
         raise usage(f"loss must be a function loss(outputs, batch), got {kind_of(loss)}")
@@ -446,20 +473,21 @@ def measure(
     """collect(), its arguments checked."""
     mentions_training(model)
     parts = parts_for(model, items)
-    collector = Collector(model)
-    gradients = Gradients({}, {}, 0, items)
-    try:
-        if importance:
-            gradients = row_importance(model, items, loss, seed, between=True, scores=scores, parts=parts)
-        else:  # the first pass gives the outputs, too
-            gradients = Gradients({}, {}, 0, [*parts.of(items[0]), *items[1:]])
-        with evaluating(model), torch.no_grad():
-            number = len(items) - len(gradients.rest)
-            for at, batch in enumerate(progress(gradients.rest, "moments of batches"), number):
-                with collector.up_to_the_last():
-                    called(model, batch, max(0, at))
-    finally:
-        collector.close()
+    # Looking for weights computes those of parametrizations, which in training mode change their buffers.
+    with evaluating(model):
+        collector = Collector(model)
+        try:
+            if importance:
+                gradients = row_importance(model, items, loss, seed, between=True, scores=scores, parts=parts)
+            else:  # the first pass gives the outputs, too
+                gradients = Gradients({}, {}, 0, [*parts.of(items[0]), *items[1:]])
+            with torch.no_grad():
+                number = len(items) - len(gradients.rest)
+                for at, batch in enumerate(progress(gradients.rest, "moments of batches"), number):
+                    with collector.up_to_the_last():
+                        called(model, batch, max(0, at))
+        finally:
+            collector.close()
     return finish(collector, gradients, len(items))
 
 

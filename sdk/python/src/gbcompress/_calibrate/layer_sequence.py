@@ -140,14 +140,15 @@ class LayerSequence:
 
     def _run(self, number: int, sink: Sink, place: _Place | None = None) -> None:
         """The forward pass of a batch, up to where the sink raises Enough."""
-        collector = _Inputs(self.model, sink, list(self._blocks)[: place.blocks] if place else [])
-        try:
-            with evaluating(self.model), torch.no_grad(), self._skipped(place, number):
+        skipped = list(self._blocks)[: place.blocks] if place else []
+        with evaluating(self.model), torch.no_grad(), self._skipped(place, number):
+            collector = _Inputs(self.model, sink, skipped)
+            try:
                 call(self.model, self.batches[number], number)
-        except Enough:
-            pass
-        finally:
-            collector.close()
+            except Enough:
+                pass
+            finally:
+                collector.close()
 
     @contextlib.contextmanager
     def _skipped(self, place: _Place | None, number: int) -> Iterator[None]:

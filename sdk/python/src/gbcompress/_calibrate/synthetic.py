@@ -124,7 +124,7 @@ def synthetic_batches(
     Raises:
         UsageError: a recurrent network; one without batch norms; a shape that does not fit it.
     """
-    checked_model(model)
+    model = checked_model(model)
     norms = _check(model)
     number, rounds = whole(count, "count", 2), whole(steps, "steps", 1)
     if number > _MOST:

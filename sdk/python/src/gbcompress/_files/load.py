@@ -16,6 +16,7 @@ import numpy as np
 from .. import _core
 from .._arguments import kind_of, path, paths, whole
 from .._errors import GbzError, mismatch, usage
+from .._modules import unwrapped
 from .arrays import buffer_of, is_module, is_torch, memory_of, real_dtype, to_numpy, to_torch, writes_to
 from .damage import named as name_damaged
 from .save import Path
@@ -330,7 +331,8 @@ def load_into(
 
     Args:
         target: a torch module, of any device and element type, whose names are those of
-            ``state_dict()`` and whose values are converted as ``load_state_dict`` does; or a dict of
+            ``state_dict()``, or of the module inside what torch.compile and DataParallel return, and
+            whose values are converted as ``load_state_dict`` does; or a dict of
             NumPy arrays and torch tensors on the CPU: contiguous, writable, aligned, of the tensor's
             own element type or, where that is real, float32, float16 or bfloat16.
         filename: as load_file() takes it.
@@ -350,6 +352,9 @@ def load_into(
     state = _targets(target)
     file = Opened(filename, "torch" if is_module(target) else "numpy", base, max_output, threads)
     stored = {entry["name"]: entry for entry in file.tensors}
+    if is_module(target) and stored.keys().isdisjoint(state):
+        model: Any = target
+        state = _targets(unwrapped(model))  # whose names calibrate() and prepare() write
     for name, value in state.items():
         if not is_module(target):
             writes_to(name, value)

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from .. import _core
 from .._arguments import kind_of, real, whole
 from .._errors import usage, warn
+from .._modules import unwrapped
 from .gnet_file import file_bytes, load_into_bottleneck, save_bottleneck
 from .gnet_ranks import Ranks
 from .gnet_rate import GnetRate, checked_coding, coded_of
 from .gnet_state import restore_state, state_of
 from .gnets import MIN_ELEMENTS, GeneratedParameter, Settings, failed, generated_parameters, recipe_of, settings_of
-from .prepare import unwrapped
 
 
 @dataclass

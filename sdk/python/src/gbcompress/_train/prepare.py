@@ -12,6 +12,7 @@ from torch import nn
 from .. import _core
 from .._arguments import checked_ratio, kind_of, positive, texts, whole
 from .._errors import GbzError, usage
+from .._modules import unwrapped
 from .._quality import checked_drop
 from .compression import PREPARED, Compression
 from .controller import Controller, ToDrop, ToSize, first_rate_weight
@@ -26,19 +27,6 @@ class LayerRule:
     match: str  #: full name, ``*`` stands for any characters: ``"encoder.*.weight"``
     mode: Literal["quantized", "exact"] | None = None  #: unset: quantized
     row_steps: bool | None = None  #: a step size for each output instead of one for the tensor
-
-
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The module inside what torch.compile and (Distributed)DataParallel make of one."""
-    while True:
-        inner = getattr(model, "_orig_mod", None)
-        if inner is None and isinstance(
-            model, nn.DataParallel | nn.parallel.DistributedDataParallel
-        ):
-            inner = model.module
-        if not isinstance(inner, nn.Module):
-            return model
-        model = inner
 
 
 def _bare_optimizer(optimizer: Any) -> torch.optim.Optimizer:
