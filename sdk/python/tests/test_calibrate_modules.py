@@ -124,3 +124,35 @@ def test_spectral_norms_in_training_mode(norm: object, tmp_path: Path) -> None:
         gbc.calibrate(model, vectors(), tmp_path / "a.gbz", ratio=4)
     assert not changed(model, before)
     assert all(module.training for module in model.modules())
+
+
+class Routed(nn.Module):
+    """Two experts, each of which gets the rows whose score is highest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.router = nn.Linear(64, 64), nn.Linear(64, 2)
+        self.experts = nn.ModuleList([nn.Linear(64, 64) for _ in range(2)])
+        self.head = nn.Linear(64, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.body(x))
+        chosen, out = self.router(x).argmax(1), torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            if (rows := chosen == number).any():
+                out[rows] = expert(x[rows])
+        return self.head(out)
+
+
+@pytest.mark.parametrize("experts", [2, 1])
+def test_rows_that_quantized_routers_send_elsewhere(experts: int, tmp_path: Path) -> None:
+    model = Routed().eval()
+    batches = [torch.randn(64, 64, generator=torch.Generator().manual_seed(i)) for i in range(6)]
+    if experts == 1:  # the other one is hardly reached, and not at all in some passes
+        with torch.no_grad():
+            model.router.bias[0] += 0.45
+    with pytest.warns(UserWarning, match="has other numbers of inputs once the layers before it are quantized") as told:
+        report = gbc.calibrate(model, batches, tmp_path / "a.gbz", ratio=10)
+    assert any("layer by layer" in name for name in report.candidates)
+    assert sum("other numbers of inputs" in str(each.message) for each in told) == 1

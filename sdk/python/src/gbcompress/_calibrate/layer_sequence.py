@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .._errors import warn
 from .._memory import ran_out
 from .collect import Batch, call, evaluating
 from .moments import Collector, Enough
@@ -27,6 +28,7 @@ _KEPT = 256 << 20
 _LARGE = 0.34
 
 Sink = Callable[[str, torch.Tensor], None]
+Arrays: TypeAlias = tuple[NDArray[np.float32], ...]
 
 
 @contextlib.contextmanager
@@ -126,6 +128,7 @@ class LayerSequence:
         self._uses: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
         self._before: dict[str, list[list[torch.Tensor]]] = {}
+        self._apart: set[str] = set()  #: matrices whose rows are others once the model is quantized
         self._put: dict[str, torch.Tensor] = {}
         self._blocks: dict[str, torch.nn.Module] = {}  #: in the order in which they end
         self._behind: dict[str, int] = {}  #: blocks that have ended before the first of a group is called; others: 0
@@ -300,29 +303,53 @@ class LayerSequence:
         if all(len(kept[-1]) == self._uses[each] for each, kept in self._before.items()):
             raise Enough
 
-    def inputs(self, name: str) -> tuple[NDArray[np.float32], ...]:
-        """Moment, cross moment and means, as gbcompress::SequentialInputs has them."""
-        if name not in self._before:
-            self._keep(name)
-        self._advance(self._quantized, self._behind.get(name, 0))
+    def _seen(self, name: str, number: int) -> list[torch.Tensor]:
+        """Rows of the inputs of a matrix in a pass of the model as it is, for each use."""
+        found: list[torch.Tensor] = []
+
+        def see(seen: str, rows: torch.Tensor) -> None:
+            if seen != name:
+                return
+            found.append(self._rows(rows))
+            if len(found) == self._uses[name]:
+                raise Enough
+
+        self._run(number, see, self._quantized)
+        return found
+
+    def _summed(self, name: str, seen: Iterable[list[torch.Tensor]]) -> Arrays | None:
+        """What inputs() returns, of rows of the inputs of all batches; None where they are not as many as the original
+        ones."""
         sums: list[torch.Tensor] = []
         count = 0
-        for number in range(len(self.batches)):
-            found: list[torch.Tensor] = []
-
-            def see(seen: str, rows: torch.Tensor, found: list[torch.Tensor] = found) -> None:
-                if seen != name:
-                    return
-                found.append(self._rows(rows))
-                if len(found) == self._uses[name]:
-                    raise Enough
-
-            self._run(number, see, self._quantized)
-            for now, before in zip(found, self._before[name][number], strict=False):
-                if before.shape != now.shape:
-                    before = now  # rows that depend on the weights have no original
+        for found, originals in zip(seen, self._before[name], strict=True):
+            originals = originals[: self._uses[name]]
+            if [len(now) for now in found] != [len(before) for before in originals]:
+                return None
+            for now, before in zip(found, originals, strict=True):
                 each = [now.mT @ now, (before - now).mT @ now, now.sum(0), before.sum(0)]
                 each = [part.double() for part in each]
                 sums = [a + b for a, b in zip(sums, each, strict=True)] if sums else each
                 count += len(now)
         return tuple((part / max(1, count)).float().cpu().flatten().numpy() for part in sums)
+
+    def inputs(self, name: str) -> Arrays:
+        """Moment, cross moment and means, as gbcompress::SequentialInputs has them. Where quantized weights send other
+        rows to a matrix, as routers of experts do, no row has an original: the matrix is fitted to its original inputs."""
+        if name not in self._before:
+            self._keep(name)
+        if name not in self._apart:
+            self._advance(self._quantized, self._behind.get(name, 0))
+            found = self._summed(name, (self._seen(name, number) for number in range(len(self.batches))))
+            if found is not None:
+                return found
+            if not self._apart:
+                warn(
+                    f"{name} has other numbers of inputs once the layers before it are quantized; it and other such "
+                    "matrices are rounded for their original inputs",
+                    UserWarning,
+                )
+            self._apart.add(name)
+        found = self._summed(name, (each[: self._uses[name]] for each in self._before[name]))
+        assert found is not None
+        return found
