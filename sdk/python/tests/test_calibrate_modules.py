@@ -156,3 +156,22 @@ def test_rows_that_quantized_routers_send_elsewhere(experts: int, tmp_path: Path
         report = gbc.calibrate(model, batches, tmp_path / "a.gbz", ratio=10)
     assert any("layer by layer" in name for name in report.candidates)
     assert sum("other numbers of inputs" in str(each.message) for each in told) == 1
+
+
+def never(*_: object) -> None:
+    raise AssertionError("the model ran")
+
+
+@pytest.mark.parametrize(
+    ("place", "settings", "words"),
+    [
+        ("none/a.gbz", {}, "none/a.gbz cannot be written: its folder does not exist"),
+        ("a.gbz", {"threads": -1}, "threads must be at least 0, got -1"),
+        (".", {"overwrite": True}, "is a folder; give a file name"),
+    ],
+)
+def test_refused_before_the_model_runs(place: str, settings: dict, words: str, tmp_path: Path) -> None:
+    model = net()
+    model.register_forward_pre_hook(never)
+    with pytest.raises(gbc.GbzError, match=words):
+        gbc.calibrate(model, vectors(), tmp_path / place, ratio=4, **settings)

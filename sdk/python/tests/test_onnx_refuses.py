@@ -93,8 +93,10 @@ def test_wrong_models(tmp_path: Path) -> None:
         gbc.onnx.compress({}, tmp_path / "m.gbz", ratio=8)  # type: ignore[arg-type]
     path = dense(tmp_path / "m.onnx")
     before = path.read_bytes()
-    with pytest.raises(gbc.UsageError, match="is read; write another file|is an input"):
+    with pytest.raises(gbc.UsageError, match="the output .* is the model itself; write another file"):
         gbc.onnx.calibrate(path, inputs(), path, ratio=8, overwrite=True)
+    with pytest.raises(gbc.GbzError, match="cannot be written: its folder does not exist"):
+        gbc.onnx.calibrate(path, iter([draw(16, 31)]), tmp_path / "none" / "m.gbz", ratio=8)
     assert path.read_bytes() == before
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path as _Path
 from typing import Any
 
+from . import _core
 from ._errors import exists, usage
 
 
@@ -176,6 +177,7 @@ def output(
     overwrite: bool,
     *,
     base: str | None = None,
+    model: str | None = None,
     statistics: object = None,
     tensors: Mapping[str, Any] | None = None,
 ) -> str:
@@ -185,24 +187,35 @@ def output(
         filename: as a caller gave it.
         overwrite: whether an existing file may be replaced.
         base: a file or folder that is read meanwhile.
+        model: the file that is compressed.
         statistics: those of a call; a file of them is read too.
         tensors: what is written: arrays and tensors, some of which may be mapped from a file.
 
     Raises:
         UsageError: it is no path, or it is an input, by whatever name.
         FileExists: it exists and is not to be replaced.
+        GbzError: its folder does not exist, or takes no file (``code`` ``"io"``).
     """
     name = path(filename, "filename")
     if not isinstance(overwrite, bool):
         raise usage(f"overwrite must be True or False, got {overwrite!r}")
-    if not os.path.lexists(name):
-        return name
+    if os.path.lexists(name):
+        _check_replaced(name, overwrite, base, model, statistics, tensors or {})
+    _core.check_writable(name, overwrite)  # before work of hours
+    return name
+
+
+def _check_replaced(
+    name: str, overwrite: bool, base: str | None, model: str | None, statistics: object, tensors: Mapping[str, Any]
+) -> None:
+    """output() of a file that exists."""
+    if model is not None and _same_file(name, model):
+        raise usage(f"the output {name} is the model itself; write another file")
     if base is not None and any(_same_file(name, file) for file in _files_read(base)):
         raise usage(f"{name} is the base, which is read; write another file")
     if isinstance(statistics, str | os.PathLike) and _same_file(name, statistics):
         raise usage(f"{name} holds the statistics, which are read; write another file")
-    if mapped := _mapped_from(name, tensors or {}):
+    if mapped := _mapped_from(name, tensors):
         raise usage(f"{name} is the file that {mapped} is mapped from; write another file")
     if not overwrite:
         raise exists(name)
-    return name

@@ -81,7 +81,7 @@ def compress(
     source = _source(model)
     ratio, max_bytes, max_error = _one_target(ratio, max_bytes, max_error, lossless)
     report = _core.save(
-        source, output(filename, overwrite, base=source, statistics=statistics), ratio=ratio, max_bytes=max_bytes,
+        source, output(filename, overwrite, model=source, statistics=statistics), ratio=ratio, max_bytes=max_bytes,
         max_error=max_error, exact=texts(exact, "exact"), base=None,
         statistics=entries_of_statistics(statistics), use={}, metadata="", overwrite=overwrite,
         threads=whole(threads, "threads", 0),
@@ -253,7 +253,7 @@ def calibrate(
         raise usage("max_drop needs evaluate, which measures the quality of a model; give both, or a size")
     if statistics is not None and not isinstance(statistics, Statistics):
         raise usage(f"statistics must be those of collect(), got {kind_of(statistics)}; give Statistics.load(file)")
-    target = output(filename, overwrite, base=source)
+    target = output(filename, overwrite, model=source)
     seconds, start = None if minutes is None else 60 * positive(minutes, "minutes"), time.monotonic()
     end = None if seconds is None else start + seconds
     ends = None if seconds is None else Ends(start + _MOMENTS * seconds, start + _IMPORTANCE * seconds)

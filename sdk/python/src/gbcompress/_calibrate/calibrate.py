@@ -160,12 +160,15 @@ def calibrate(
             that do not fit the model; ``recover`` of a model without vectors or without gradients, or with a
             single batch; blocks that do not follow each other, or a ``state`` of another
             calibration.
+        FileExists: the file exists.
         GbzError: ``code`` ``"non_finite"`` for inputs that are NaN or infinite, ``"limit"`` where memory
-            runs out, or fewer bytes are free than weights and statistics take; with ``state``, a further call resumes.
+            runs out, or fewer bytes are free than weights and statistics take; with ``state``, a further call resumes;
+            ``"io"`` where the file cannot be written, before the model runs.
     """
     model = checked_model(model)
     items = checked_batches(batches)
     given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
+    threads = whole(threads, "threads", 0)
     size, target, own_layers = _request(model, given, filename, overwrite, layers)
     reference = None if blocks else _reference(model, evaluate, max_drop)
     end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")

@@ -40,11 +40,11 @@ def made_folder(folder: str, name: str, overwrite: bool) -> Iterator[str]:
     if place.exists() and not place.is_dir():
         raise exists(folder)
     file = str(place / (name + ".gbz"))
-    output(file, overwrite)
     fresh = not place.is_dir()
     if fresh:
         place.mkdir(parents=True)
     try:
+        output(file, overwrite)
         yield file
     except BaseException:
         if fresh:

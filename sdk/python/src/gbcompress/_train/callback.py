@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import _core
 from .._arguments import output
 from .._arguments import path as checked_path
 from .._errors import usage
@@ -77,7 +76,7 @@ class Callback:
             The Compression, and whether there was such a state: the run is resumed.
         """
         if writes:
-            _core.check_writable(output(self.filename, self.overwrite), self.overwrite)
+            output(self.filename, self.overwrite)
         predictions = self.predictions
         if predictions is None:
             try:

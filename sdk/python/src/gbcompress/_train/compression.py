@@ -269,7 +269,6 @@ class Compression:
         """
         kept = checked_metadata(metadata)
         name = output(filename, overwrite, tensors=self.model.state_dict())
-        _core.check_writable(name, overwrite)
         self._finish(kept)
         _write.round_statistics(self.model)
         return self.writer(kept).write(name, overwrite)
