@@ -175,3 +175,42 @@ def test_refused_before_the_model_runs(place: str, settings: dict, words: str, t
     model.register_forward_pre_hook(never)
     with pytest.raises(gbc.GbzError, match=words):
         gbc.calibrate(model, vectors(), tmp_path / place, ratio=4, **settings)
+
+
+@pytest.mark.filterwarnings(FEW)
+def test_folders_whose_experts_the_model_stacks(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    if not hasattr(transformers, "Qwen3MoeForCausalLM"):
+        pytest.skip("a transformers without Qwen3-MoE")
+    torch.manual_seed(0)
+    config = transformers.Qwen3MoeConfig(
+        vocab_size=200, hidden_size=64, intermediate_size=96, moe_intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=16, num_experts=4, num_experts_per_tok=2,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    model = transformers.Qwen3MoeForCausalLM(config).eval()
+    model.save_pretrained(tmp_path / "m")
+    batches = [{"input_ids": torch.randint(0, 200, (4, 16))} for _ in range(5)]
+    report = gbc.compress_folder(tmp_path / "m", tmp_path / "out", ratio=6, data=batches)
+    assert report.target_met
+    opened = transformers.Qwen3MoeForCausalLM.from_pretrained(tmp_path / "out")
+    name = next(name for name, value in model.state_dict().items() if "experts" in name and value.ndim > 2)
+    before, now = model.state_dict()[name], opened.state_dict()[name]
+    assert 0 < float((now - before).square().sum()) < 0.1 * float(before.square().sum())
+
+
+def test_parts_of_stacks_are_found_by_values() -> None:
+    from gbcompress._calibrate.stacks import parts_of_stacks
+    from gbcompress._files.arrays import to_entries
+
+    up, gate, other = torch.randn(3, 8, 16), torch.randn(3, 8, 16), torch.randn(8, 16)
+    state = {"experts.both": torch.cat([gate, up], 1).bfloat16(), "norm": torch.ones(16)}
+    files = {f"experts.{i}.up": up[i] for i in range(3)} | {f"experts.{i}.gate": gate[i] for i in range(3)}
+    found = parts_of_stacks(state, to_entries({**files, "other": other, "norm": torch.ones(16)}))
+    assert sorted(found) == sorted(files)
+    assert all(torch.equal(found[name].view, value.bfloat16()) for name, value in files.items())
+    rows = np.arange(3 * 16, dtype=np.float32)
+    assert found["experts.1.up"].importance(rows).tolist() == list(range(24, 32))
+    assert found["experts.2.gate"].importance(np.float32([0, 16, 32])).tolist() == [2] * 8
+    found["experts.0.up"].view.zero_()
+    assert not state["experts.both"][0, 8:].any()

@@ -171,6 +171,7 @@ class TorchEvaluator(Evaluator):
         evaluate: of calibrate().
         chooses: whether ``evaluate`` chooses between candidates in place of the error of their outputs.
         end: when no further candidate is begun, on the monotonic clock.
+        views: tensors that files name and the model does not, on the CPU, in the model's memory.
     """
 
     def __init__(
@@ -183,14 +184,17 @@ class TorchEvaluator(Evaluator):
         evaluate: Callable[[torch.nn.Module], float] | None = None,
         end: float | None = None,
         chooses: bool = False,
+        views: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         super().__init__(end)
-        self.evaluate, self.chooses = evaluate, chooses
+        self.evaluate, self.chooses, self.views = evaluate, chooses, views or {}
         self.model, self.measured, self.held, self.state = model, measured, held, dict(state)
         self.norms = norm_sums(model, measured) if norms and has_norms(model) else {}
 
     def load(self, file: str) -> None:
         load_into(self.model, file, strict=False)
+        if self.views:
+            load_into(self.views, file, strict=False)
 
     def restore(self) -> None:
         self.model.load_state_dict(self.state)
@@ -215,7 +219,7 @@ class TorchEvaluator(Evaluator):
         return self.evaluated(file) if self.chooses else None
 
     def sequential(self) -> LayerSequence:
-        return LayerSequence(self.model, self.measured, self.restore)
+        return LayerSequence(self.model, self.measured, self.restore, self.views)
 
     def evaluated(self, file: str) -> float:
         assert self.evaluate is not None

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from .._files.save import Path, SaveReport, _one_target, report_of
 if TYPE_CHECKING:
     from .._files.statistics import Statistics
     from .search import Search
+    from .stacks import Part
 
 #: Sentences of one batch where ``data`` is text; fewer where that makes fewer batches than these.
 _SENTENCES, _LEAST_BATCHES = 16, 5
@@ -86,7 +87,8 @@ def compress_folder(
         data: inputs to calibrate with: sentences, or batches as collect() takes them. Transformers opens
             the model, and torch runs it. As calibrate() does, the use of the statistics is chosen on a
             fifth of the batches, and the file without data is kept where it is better; batch norms keep
-            their statistics.
+            their statistics. Matrices of experts that Transformers stacks are found by their values; a
+            UserWarning names matrices that its model does not hold.
         overwrite: replaces the ``.gbz`` and the files beside it.
 
     Returns:
@@ -114,9 +116,9 @@ def compress_folder(
     threads = whole(threads, "threads", 0)
     if data is not None and ratio is None and max_bytes is None:
         raise usage("data has an effect on a size alone; give ratio or max_bytes")
-    make = None if data is None else _calibration(given, names, data, globs, own, threads)
     name = _core.weights_name(given) if os.path.isdir(given) else "model"
     with made_folder(target, name, overwrite) as file:
+        make = None if data is None else _calibration(given, names, data, globs, own, threads)
 
         def place() -> SaveReport:
             if make is None:
@@ -162,8 +164,10 @@ def _calibration(
     measured, chosen = held_out(items)
     with memory_errors("give fewer or shorter inputs, or call calibrate() with the model and blocks=True"):
         held = Held(model, chosen, len(items) - len(chosen), lambda: kind_of_outputs(model, measured, None))
-        found = _stored(measure(model, measured, scores=held.scores), source, names)
-        evaluator = TorchEvaluator(model, measured, held, copied_state(model), False)
+        parts = _parts_in(model, source, names)
+        found = _stored(measure(model, measured, scores=held.scores), source, names, parts)
+        views = {name: part.view for name, part in parts.items()}
+        evaluator = TorchEvaluator(model, measured, held, copied_state(model), False, views=views)
         return lambda folder: Search(source, found, evaluator, folder, threads, globs, layers, taken=True)
 
 
@@ -188,8 +192,26 @@ def _batches_of(source: str, data: Iterable[Any]) -> tuple[Any, list[Any]]:
     return model, checked_batches(items)
 
 
-def _stored(found: Statistics, source: str, names: Sequence[str]) -> Statistics:
-    """Statistics of the tensors that the folder's files name as the model does."""
+def _parts_in(model: Any, source: str, names: Sequence[str]) -> dict[str, Part]:
+    """Matrices of the folder that the model holds within stacks. Warns of those that it does not hold at all."""
+    from .stacks import parts_of_stacks
+
+    state = model.state_dict()
+    others = set(names).difference(state)
+    parts = parts_of_stacks(state, _core.read_tensors(source)) if others else {}
+    shapes = {name: shape for name, _, shape in _core.list_tensors(source)}
+    missing = sorted(name for name in others.difference(parts) if len(shapes[name]) > 1)
+    if missing and len(missing) < len(names):
+        warn(
+            f"the model that Transformers makes of {source} does not hold {', '.join(missing[:3])}"
+            f"{' and others' if len(missing) > 3 else ''}; they are rounded without statistics",
+            UserWarning,
+        )
+    return parts
+
+
+def _stored(found: Statistics, source: str, names: Sequence[str], parts: Mapping[str, Part]) -> Statistics:
+    """Statistics of the tensors that the folder's files name as the model does, and of parts of stacks."""
     from .._files.statistics import Statistics
 
     stored = set(names)
@@ -197,6 +219,9 @@ def _stored(found: Statistics, source: str, names: Sequence[str]) -> Statistics:
     for key, value in found.tensors.items():
         if all(part in stored for part in key.rsplit(".", 1)[0].split("|")):
             kept[key] = value
+    for name, part in parts.items():
+        if (rows := found.tensors.get(f"{part.stack}.row_importance")) is not None:
+            kept[f"{name}.row_importance"] = part.importance(rows)
     if not kept:
         raise usage(
             f"the weights of {source} have other names than the model that Transformers makes of them "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -119,11 +119,15 @@ class LayerSequence:
     Args:
         batches: the first ones of them are used.
         restore: gives the model its original values.
+        views: tensors that are put under names of their own, in the model's memory.
     """
 
-    def __init__(self, model: torch.nn.Module, batches: list[Batch], restore: Callable[[], None]) -> None:
+    def __init__(
+        self, model: torch.nn.Module, batches: list[Batch], restore: Callable[[], None],
+        views: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:  # fmt: skip
         self.model, self.restore = model, restore
-        self._tensors = model.state_dict()  # which share the model's memory
+        self._tensors = {**model.state_dict(), **(views or {})}  # which share the model's memory
         self._groups: list[list[str]] = []
         self._uses: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
@@ -270,7 +274,9 @@ class LayerSequence:
         self.restore()
 
     def put(self, name: str, content: bytes) -> None:
-        tensor = self._tensors[name]
+        tensor = self._tensors.get(name)
+        if tensor is None:
+            return  # files may hold tensors that the model lacks
         self._put[name] = torch.from_numpy(np.frombuffer(content, np.float32).copy()).reshape(tensor.shape)
         with torch.no_grad():
             tensor.copy_(self._put[name])
