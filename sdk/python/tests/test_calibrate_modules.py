@@ -214,3 +214,17 @@ def test_parts_of_stacks_are_found_by_values() -> None:
     assert found["experts.2.gate"].importance(np.float32([0, 16, 32])).tolist() == [2] * 8
     found["experts.0.up"].view.zero_()
     assert not state["experts.both"][0, 8:].any()
+
+
+def test_models_without_values(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        meta = net()
+    lazy = nn.Sequential(nn.LazyLinear(64), nn.ReLU(), nn.Linear(64, 4))
+    for model, words in (
+        (meta, "0.weight lies on the meta device and has no values; load the weights first"),
+        (lazy, "0.weight has no shape yet; run a batch through the model first"),
+    ):
+        with pytest.raises(gbc.UsageError, match=words):
+            gbc.calibrate(model, vectors(), tmp_path / "a.gbz", ratio=4)
+        with pytest.raises(gbc.UsageError, match=words):
+            gbc.collect(model, vectors())

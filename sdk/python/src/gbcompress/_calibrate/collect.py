@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 from torch.nn.utils.spectral_norm import SpectralNorm  # the hook of modules without parametrizations
 
 from .._arguments import kind_of
@@ -141,12 +142,20 @@ def checked_batches(batches: object) -> list[Batch]:
 
 def checked_model(model: object) -> torch.nn.Module:
     """The module that runs: the one inside what torch.compile and DataParallel return, whose names files have. Raises
-    UsageError for anything but a module with parameters."""
+    UsageError for anything but a module with parameters that have values."""
     if not is_module(model):
         raise usage(f"the model must be a torch module, got {kind_of(model)}")
     inner: torch.nn.Module = unwrapped(model)  # type: ignore[arg-type]
     if next(inner.parameters(), None) is None:
         raise usage("the model has no parameters; there is nothing to calibrate")
+    for name, tensor in (*inner.named_parameters(), *inner.named_buffers()):
+        if is_lazy(tensor):
+            raise usage(f"{name} has no shape yet; run a batch through the model first, model(batch)")
+        if tensor.is_meta:
+            raise usage(
+                f"{name} lies on the meta device and has no values; load the weights first, as "
+                "model.load_state_dict(..., assign=True) does"
+            )
     return inner
 
 
