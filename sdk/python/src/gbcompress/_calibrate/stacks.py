@@ -64,7 +64,7 @@ def parts_of_stacks(state: Mapping[str, torch.Tensor], entries: list[NamedArray]
     for name, dtype, shape, data in rest if places else ():
         value = to_torch(name, dtype, shape, data.copy())  # files are read-only memory
         for kind in {stack.dtype for stack in stacks.values()}:
-            part = places.get(_key(shape[0], value[0].to(kind)))
-            if part is not None and torch.equal(part.view, value.to(kind)):
-                found[name] = part
+            place = places.get(_key(shape[0], value[0].to(kind)))
+            if place is not None and torch.equal(place.view, value.to(kind)):
+                found[name] = place
     return found
