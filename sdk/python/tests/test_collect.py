@@ -268,3 +268,23 @@ def test_parameters_of_three_dimensions(tmp_path: Path) -> None:
     assert found["kernel.weight.input_moment"].shape == (24 * 21, 24 * 21)
     report = gbc.calibrate(model, inputs, tmp_path / "m.gbz", ratio=6)
     assert report.file.target_met and report.error <= report.candidates["data-free"] and len(report.candidates) > 2
+
+
+class Rarely(nn.Module):
+    """An expert that no row reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.a(x) + self.b(x[:0]).sum()
+
+
+def test_a_layer_of_no_rows_is_not_reached(tmp_path: Path) -> None:
+    model = Rarely().eval()
+    inputs = [torch.randn(16, 8) for _ in range(4)]
+    with pytest.warns(UserWarning, match=r"no batch reached b.weight"):
+        found = gbc.collect(model, inputs)
+    assert "b.weight.input_moment" not in found.tensors and "a.weight.input_moment" in found.tensors
+    gbc.save_file(model.state_dict(), tmp_path / "m.gbz", ratio=2, statistics=found)

@@ -146,6 +146,15 @@ TEST(UpperFactor, TakesDeadInputsAndNoneAtAll) {
   for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(none.diagonal(i), std::sqrt(1.01), 1e-12);
 }
 
+/// float32 has few digits there, and products of equal inputs differ.
+TEST(UpperFactor, TakesInputsThatVanish) {
+  std::vector<float> h(16 * 16);
+  for (std::size_t i = 0; i < h.size(); ++i) h[i] = (i % 17 == 0 ? 7 : 8) * 0x1p-149f;
+  const UpperFactor factor(std::span<const float>(h), 16, 0.01);
+  EXPECT_DOUBLE_EQ(factor.diagonal(3), std::sqrt(1.01));
+  EXPECT_EQ(factor.row(3)[9], 0);
+}
+
 TEST(UpperFactor, RefusesWhatIsNoMoments) {
   EXPECT_THROW(UpperFactor(std::vector<double>(5), 2, 0.01), Error);
   EXPECT_THROW(UpperFactor(std::vector<double>(4), 2, 0), Error);

@@ -14,6 +14,9 @@ namespace {
 /// Columns that are factored together: so many products go into a number while it is in the cache.
 constexpr std::int64_t kPanel = 16 * kSquare;
 
+/// Means below the least normal float32 have lost their digits: such inputs are as good as 0.
+constexpr double kLeastMean = 0x1p-126;
+
 /// Sum of a[k] b[k], in several sums side by side.
 double dot(const double* a, const double* b, std::int64_t count) {
   std::array<double, 8> sums{};
@@ -168,6 +171,7 @@ void UpperFactor::take(std::span<const T> symmetric, double damp, int threads) {
     throw Error(Errc::kNonFinite,
                 "second-order statistics are not finite; leave out calibration samples with such "
                 "large values");
+  if (mean_ < kLeastMean) mean_ = 0;
   unit_.resize(static_cast<std::size_t>(n * (n + 1) / 2));
   const Triangle triangle(unit_.data(), n);
   const auto for_rows = [&](const auto& body) {

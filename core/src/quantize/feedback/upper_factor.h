@@ -16,7 +16,7 @@ class UpperFactor {
  public:
   /// @param symmetric  H [n, n], positive semidefinite, finite: dead rows and columns (all 0) and
   ///                   fewer samples than n are no error, `damp` stands in for what was not seen;
-  ///                   all 0 gives R = sqrt(1 + damp) I
+  ///                   a mean below 2^-126 counts as 0, which gives R = sqrt(1 + damp) I
   /// @param damp       above 0
   /// @param threads    that share the work; the bits do not depend on it
   /// @throws Error(kUsage) for other sizes; Error(kNonFinite) for a number that is not finite, and

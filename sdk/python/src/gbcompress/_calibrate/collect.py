@@ -520,7 +520,7 @@ def finish(collector: Collector, gradients: Gradients, count: int) -> Statistics
 
     few = []
     for name, sums in collector.sums.items():
-        if sums.moment is None or sums.mean is None:  # of modules that see the weight in two ways
+        if sums.moment is None or sums.mean is None or not sums.rows:  # seen in two ways, or never reached
             continue
         width = sums.moment.shape[-1]
         if sums.rows < width:
@@ -531,7 +531,7 @@ def finish(collector: Collector, gradients: Gradients, count: int) -> Statistics
             put(f"{name}.input_mean", sums.mean / sums.rows)
         if not sums.transposed and sums.moment.ndim == 2 and name in gradients.moments:
             put(f"{name}.output_moment", gradients.moments[name] / gradients.batches)
-    matrices = {part for name in collector.sums for part in name.split("|")}
+    matrices = {part for name, sums in collector.sums.items() if sums.rows for part in name.split("|")}
     for name, squares in gradients.means.items():
         rows = squares if name in matrices else _spread(squares, collector.counts.get(name))
         put(f"{name}.row_importance", rows)
