@@ -54,7 +54,7 @@ Beam::Beam(const BeamColumns& columns, std::size_t paths)
     : columns_(columns), count_(columns.sizes.size()), most_(paths), paths_(1) {
   for (auto& targets : targets_) targets.resize(most_ * count_);
   for (auto& targets : near_) targets.resize(most_ * kBlock);
-  errors_.resize(kBlock * kMostPaths);
+  errors_.resize(kBlock * most_);
   next_.reserve(most_);
 }
 
@@ -88,7 +88,7 @@ void Beam::column(std::size_t column, std::size_t first, std::size_t end, float 
   const std::size_t at = column - first, open = steps_.size();
   float* to[kMostPaths];
   const float* from[kMostPaths];
-  float* const errors = errors_.data() + at * kMostPaths;
+  float* const errors = errors_.data() + at * most_;
   next_.clear();
   steps_.resize(open + most_);
   for (std::size_t p = 0; p < followed_; ++p) {
@@ -115,13 +115,13 @@ void Beam::end_block(std::size_t first, std::size_t end) {
   for (std::size_t p = 0; p < paths_.size(); ++p) {
     std::size_t at = p;
     for (std::size_t t = width; t-- > 0;) {
-      errors[t * kMostPaths + p] = errors_[t * kMostPaths + at];
+      errors[t * most_ + p] = errors_[t * most_ + at];
       at = steps_[(open + t) * most_ + at].before;
     }
     from[p] = targets_[turn_].data() + at * count_ + end;
     to[p] = targets_[1 - turn_].data() + p * count_ + end;
   }
-  const ErrorRun of{errors.data(), static_cast<std::int64_t>(kMostPaths),
+  const ErrorRun of{errors.data(), static_cast<std::int64_t>(most_),
                     columns_.factors.data() + first * count_ + end,
                     static_cast<std::int64_t>(count_), static_cast<std::int64_t>(width)};
   add_error_runs(to, from, of, static_cast<std::int64_t>(paths_.size()),

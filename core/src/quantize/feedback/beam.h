@@ -88,7 +88,7 @@ class Beam {
   /// [paths, count], which are those of where the block began.
   std::array<std::vector<float>, 2> near_, targets_;
   std::size_t turn_ = 0;                ///< of targets_
-  std::vector<float> errors_;           ///< [kBlock, kMostPaths], of the block so far
+  std::vector<float> errors_;           ///< [kBlock, paths], of the block so far
   std::vector<Step> steps_;             ///< [open, paths]
   std::vector<std::int32_t> integers_;  ///< decided
   double loss_ = 0;

@@ -20,7 +20,7 @@ std::size_t KeepLeast(std::int64_t* keys, std::size_t count, std::size_t most) {
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t end = (count + lanes - 1) / lanes * lanes;
   for (std::size_t i = count; i < end; ++i) keys[i] = std::numeric_limits<std::int64_t>::max();
-  HWY_ALIGN std::int64_t ranks[kMostKeys] = {};  // less than 0: so many keys are less
+  HWY_ALIGN std::int64_t ranks[kMostKeys];  // less than 0: so many keys are less
   for (std::size_t i = 0; i < end; i += lanes) {
     const auto these = hn::LoadU(d, keys + i);
     auto rank = hn::Zero(d);
