@@ -84,7 +84,7 @@ def test_divergence_falls_under_the_same_integers(tmp_path: Path) -> None:
     model, batches, plain, better = Language(), sentences(), tmp_path / "a.gbz", tmp_path / "b.gbz"
     state = {name: value.clone() for name, value in model.state_dict().items()}
     model.embedding.weight.requires_grad_(False)
-    size = 10_000
+    size = 9_000
     report = gbc.calibrate(model, batches, better, max_bytes=size, recover=100)
     found = report.recovery
     assert found is not None and found.kept and found.steps == 100
