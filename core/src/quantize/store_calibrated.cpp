@@ -226,7 +226,7 @@ void WeightsStore::place_calibrated_pieces(std::size_t i, double x, int threads)
   const Rounding rounding{.step = std::max(asked, finest_step(tensor.facts.sizes, row_steps)),
                           .row_steps = row_steps,
                           .weight = takes_long(allocation_) ? 1 : tensor.weight(x),
-                          .paths = kFewPaths};
+                          .paths = paths_for(allocation_)};
   MatrixPieces::Chosen chosen =
       MatrixPieces(tensor).round({.model = *tensor.model,
                                   .dependent = tensor.model->order != nullptr,

@@ -101,33 +101,6 @@ void AddOuter(float* to, const float* factors, const float* of_rows, std::int64_
   }
 }
 
-constexpr std::int64_t kHalf = kOuterPanel / 2;
-
-/// Four columns and two vectors of rows: so few sums that they stay in registers.
-void AddPanelHalf(float* to, const float* factors, const float* of_rows, std::int64_t outers) {
-  const Floats d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  float* const t[kHalf] = {to, to + kOuterWidth, to + 2 * kOuterWidth, to + 3 * kOuterWidth};
-  auto a0 = hn::LoadU(d, t[0]), b0 = hn::LoadU(d, t[0] + lanes);
-  auto a1 = hn::LoadU(d, t[1]), b1 = hn::LoadU(d, t[1] + lanes);
-  auto a2 = hn::LoadU(d, t[2]), b2 = hn::LoadU(d, t[2] + lanes);
-  auto a3 = hn::LoadU(d, t[3]), b3 = hn::LoadU(d, t[3] + lanes);
-  HWY_UNROLL(2)
-  for (std::int64_t k = 0; k < outers; ++k, factors += kOuterPanel, of_rows += kOuterWidth) {
-    const auto a = hn::LoadU(d, of_rows), b = hn::LoadU(d, of_rows + lanes);
-    const auto f0 = hn::Set(d, factors[0]), f1 = hn::Set(d, factors[1]);
-    const auto f2 = hn::Set(d, factors[2]), f3 = hn::Set(d, factors[3]);
-    a0 = hn::Add(a0, hn::Mul(f0, a)), b0 = hn::Add(b0, hn::Mul(f0, b));
-    a1 = hn::Add(a1, hn::Mul(f1, a)), b1 = hn::Add(b1, hn::Mul(f1, b));
-    a2 = hn::Add(a2, hn::Mul(f2, a)), b2 = hn::Add(b2, hn::Mul(f2, b));
-    a3 = hn::Add(a3, hn::Mul(f3, a)), b3 = hn::Add(b3, hn::Mul(f3, b));
-  }
-  hn::StoreU(a0, d, t[0]), hn::StoreU(b0, d, t[0] + lanes);
-  hn::StoreU(a1, d, t[1]), hn::StoreU(b1, d, t[1] + lanes);
-  hn::StoreU(a2, d, t[2]), hn::StoreU(b2, d, t[2] + lanes);
-  hn::StoreU(a3, d, t[3]), hn::StoreU(b3, d, t[3] + lanes);
-}
-
 /// Eight columns and one vector of rows.
 void AddPanelVector(float* to, const float* factors, const float* of_rows, std::int64_t outers) {
   const Floats d;
@@ -164,9 +137,13 @@ void AddOuters(float* to, const float* factors, const float* of_rows, std::int64
       AddPanelVector(own, factors, of_rows, outers);
       continue;
     }
-    for (std::int64_t half = 0; half < kOuterPanel; half += kHalf)
-      for (std::int64_t b = 0; b < kOuterWidth; b += 2 * lanes)
-        AddPanelHalf(own + half * kOuterWidth + b, factors + half, of_rows + b, outers);
+    // Columns take the place of rows: two vectors of what moves four of them, as often as they fit.
+    for (std::int64_t first = 0; first < kOuterPanel; first += kRunRows) {
+      float* to_four[kRunRows];
+      for (std::int64_t c = 0; c < kRunRows; ++c) to_four[c] = own + (first + c) * kOuterWidth;
+      const ErrorRun of{factors, kOuterPanel, of_rows, kOuterWidth, outers};
+      AddFourRuns(to_four, to_four, factors + first, of, 0, kOuterWidth);
+    }
   }
   for (std::int64_t rest = 0; i + rest < count; ++rest)
     for (std::int64_t k = 0; k < outers; ++k)

@@ -137,13 +137,13 @@ void count_zeros(const float* at, std::size_t side, std::size_t stride, double r
   }
 }
 
+/// @param rms, step  of the tensor
 MovedZeros moved_zeros(std::span<const float> values, const std::vector<std::int64_t>& shape,
-                       int axis, double step) {
+                       int axis, double rms, double step) {
   std::size_t side = 1, inner = 1;
   for (std::size_t d = shape.size(); d-- > static_cast<std::size_t>(axis);)
     (d == static_cast<std::size_t>(axis) ? side : inner) *= static_cast<std::size_t>(shape[d]);
   MovedZeros zeros;
-  const double rms = std::sqrt(squares_of(values) / static_cast<double>(values.size()));
   for (std::size_t first = 0; first < values.size(); first += side * inner) {
     for (std::size_t k = 0; k < inner; ++k)
       count_zeros(values.data() + first + k, side, inner, rms, step / rms, zeros);
@@ -169,13 +169,14 @@ int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& 
   if (squares == 0 || relative_error < kFinestError) return -1;
   // Integers times a step of D have an error of D^2 / 12 a number.
   const double step = std::sqrt(12 * relative_error * squares / static_cast<double>(values.size()));
+  const double rms = std::sqrt(squares / static_cast<double>(values.size()));
   int best = -1;
   double most = least_saved;
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
     if (!has_transform(shape, axis) || shape[static_cast<std::size_t>(axis)] < kLeastUseful)
       continue;
     const double share = saved_share(values, shape, axis, step);
-    if (share <= most || !may_move(moved_zeros(values, shape, axis, step), share)) continue;
+    if (share <= most || !may_move(moved_zeros(values, shape, axis, rms, step), share)) continue;
     most = share;
     best = axis;
   }
