@@ -62,6 +62,7 @@ class Quality(harness.CliTest):
     def test_silero(self):
         self.held("silero", "silero/silero_vad.onnx")
 
+    @needs("onnxruntime_extensions")  # the model decodes and encodes images
     def test_superres(self):
         self.held("superres", "superres/superres_prepost_op18.onnx")
 
