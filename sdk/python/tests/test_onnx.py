@@ -32,6 +32,49 @@ def test_moments_are_those_of_the_inputs(tmp_path: Path) -> None:
     np.testing.assert_allclose(found["v.output_moment"], hidden.T @ hidden / len(rows), rtol=2e-3, atol=1e-3)
 
 
+def test_weights_in_expressions_have_moments(tmp_path: Path) -> None:
+    """Other shapes, scales of rows and of columns, norms, masks and products of low rank."""
+    rng = np.random.default_rng(3)
+    rows, cols = np.exp(draw(32, 1, seed=7, scale=1)), np.exp(draw(1, 48, seed=8, scale=1))
+    node = helper.make_node
+    plain, folded = draw(32, 48, seed=1), draw(4, 8, 48, seed=1)
+    cases = {
+        "reshape": ([node("Reshape", ["w", "shape"], ["e"])], folded, {"shape": np.array([32, 48])}, 1),
+        "rows": ([node("Mul", ["w", "s"], ["e"])], plain, {"s": rows}, rows),
+        "columns": ([node("Div", ["w", "s"], ["e"])], plain, {"s": cols}, 1),
+        "norm": ([node("ReduceL2", ["w"], ["n"], axes=[0]), node("Div", ["w", "n"], ["e"])], plain, {}, 1),
+        "mask": ([node("Mul", ["w", "s"], ["e"])], plain, {"s": (rng.random((32, 48)) < 0.6).astype(np.float32)}, 1),
+        "low rank": (
+            [node("MatMul", ["a", "b"], ["l"]), node("Add", ["w", "l"], ["e"])], plain,
+            {"a": draw(32, 2, seed=9), "b": draw(2, 48, seed=10)}, 1,
+        ),
+    }  # fmt: skip
+    batches = [draw(64, 32, seed=20 + k, scale=1) for k in range(4)]
+    x = np.concatenate(batches).astype(np.float64)
+    for name, (nodes, weight, more, factors) in cases.items():
+        path = tmp_path / f"{name}.onnx"
+        save(path, [*nodes, node("MatMul", ["x", "e"], ["y"])], {"w": weight, **more}, {"x": [64, 32]}, {"y": [64, 48]})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = gbc.onnx.collect(path, batches).tensors
+        seen = x * np.broadcast_to(factors, (32, 1)).T
+        wanted = seen.T @ seen / len(x)
+        # Factors are measured by noise of a twentieth.
+        np.testing.assert_allclose(found["w.output_moment"], wanted, rtol=2e-2, atol=2e-2 * wanted.max(), err_msg=name)
+        assert {key.partition(".")[0] for key in found} == {"w"}, name
+        assert gbc.onnx.calibrate(path, batches, tmp_path / f"{name}.gbz", ratio=4, overwrite=True).file.file_bytes
+
+
+def test_an_expression_that_mixes_a_tensor_has_no_moment(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["turn", "w"], ["e"]), helper.make_node("MatMul", ["x", "e"], ["y"]),
+    ]  # fmt: skip
+    turn = np.linalg.qr(draw(32, 32, seed=4))[0]
+    path = save(tmp_path / "m.onnx", nodes, {"w": draw(32, 48), "turn": turn}, {"x": [16, 32]}, {"y": [16, 48]})
+    with pytest.warns(UserWarning, match="the inputs of turn, w were not measured"):
+        assert gbc.onnx.collect(path, inputs(2), importance=False).tensors == {}
+
+
 def test_moments_are_those_that_torch_measures(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from torch import nn

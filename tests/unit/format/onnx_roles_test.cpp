@@ -90,6 +90,37 @@ TEST(OnnxRoles, FunctionsThatCallThemselvesEnd) {
   EXPECT_EQ(found.at("w").kind, Kind::kUnknown);
 }
 
+TEST(OnnxRoles, WeightsOfAnExpressionOfConstantsAreToldByTheirElements) {
+  const TensorHints found = hints(
+      {b::node("ReduceL2", {"normed"}, {"n"}), b::node("Div", {"normed", "n"}, {"unit"}),
+       b::node("Mul", {"unit", "gain"}, {"w1"}), b::node("MatMul", {"x", "w1"}, {"y1"}),
+       b::node("MatMul", {"down", "up"}, {"low"}), b::node("Add", {"base", "low"}, {"w2"}),
+       b::node("Transpose", {"w2"}, {"w3"}), b::node("MatMul", {"y1", "w3"}, {"y2"}),
+       b::node("Gather", {"stack", "place"}, {"w4"}), b::node("MatMul", {"y2", "w4"}, {"y3"}),
+       // Of another operand, an unknown operator, and no product.
+       b::node("Mul", {"scaled", "x"}, {"w5"}), b::node("MatMul", {"x", "w5"}, {"y4"}),
+       b::node("Odd", {"odd"}, {"w6"}, {}, "my.domain"), b::node("MatMul", {"x", "w6"}, {"y5"}),
+       b::node("Mul", {"grid", "gain"}, {"g"}), b::node("Pow", {"g", "x"}, {"y6"})},
+      {values("normed", {8, 8}), values("gain", {8}), values("base", {8, 8}), values("down", {8, 2}),
+       values("up", {2, 8}), values("stack", {3, 8, 8}), values("place", {1}),
+       values("scaled", {8, 8}), values("odd", {8, 8}), values("grid", {8, 8})});
+  for (const char* name : {"normed", "base", "down", "up", "stack"}) {
+    EXPECT_EQ(found.at(name).kind, Kind::kUnknown) << name;
+    EXPECT_EQ(found.at(name).consumers, std::vector<std::string>{"MatMul"}) << name;
+  }
+  EXPECT_EQ(found.at("gain").kind, Kind::kExact);  // of two uses the strictest
+  EXPECT_EQ(found.at("scaled").kind, Kind::kExact);
+  EXPECT_EQ(found.at("odd").kind, Kind::kExact);
+  EXPECT_EQ(found.at("grid").kind, Kind::kExact);
+}
+
+TEST(OnnxRoles, ATableThatIsReadAtConstantPlacesIsAWeight) {
+  const TensorHints found =
+      hints({b::node("Gather", {"table", "places"}, {"p"}), b::node("Add", {"x", "p"}, {"y"})},
+            {values("table", {64, 32}), values("places", {16})});
+  EXPECT_EQ(found.at("table").kind, Kind::kWeight);
+}
+
 std::vector<std::string> norm(const std::string& from) {
   return {b::node("BatchNormalization", {from, "g", "h", "m", "v"}, {"y"})};
 }

@@ -177,7 +177,7 @@ bool is_convolution(const Node& node) { return node.op == "Conv" || node.op == "
 
 /// Whether the first axis of a tensor counts the node's outputs.
 bool has_outputs_first(const Node& node, const WeightUse& use) {
-  if (use.reshaped) return false;
+  if (use.reshaped || use.computed) return false;
   if (is_convolution(node)) return !use.transposed;
   if (node.op == "Gemm") return (node.whole("transB", 0) != 0) != use.transposed;
   return node.op == "MatMul" && use.transposed;

@@ -82,6 +82,7 @@ class Opener {
                      .input = use.input,
                      .transposed = use.transposed,
                      .reshaped = use.reshaped,
+                     .computed = use.computed,
                      .rows = use.rows,
                      .payload = {}};
       const Tensor& tensor = model_.tensors[use.tensor];

@@ -25,11 +25,12 @@ constexpr std::int64_t kLongestVector = 16384;
 constexpr std::size_t kMostCalled = 1'000'000;
 constexpr int kMostCalls = 16;
 
-/// A value that is a constant, moved about: the tensors it is made of, and whether its last two
-/// axes changed places.
+/// A value that is a constant: the tensors it is made of, and whether its last two axes changed
+/// places.
 struct Moved {
   std::vector<std::size_t> tensors;
   bool transposed = false, reshaped = false;
+  bool computed = false;  ///< its elements are no longer those of the tensors
 };
 
 constexpr std::array<std::string_view, 13> kMoving = {
@@ -98,8 +99,10 @@ class Finder {
 
   std::vector<WeightUse> uses() {
     const std::vector<TensorHint> roles = run();
-    std::erase_if(uses_,
-                  [&](const WeightUse& use) { return roles[use.tensor].kind != Kind::kWeight; });
+    std::erase_if(uses_, [&](const WeightUse& use) {
+      const Kind kind = roles[use.tensor].kind;
+      return kind != Kind::kWeight && !(use.computed && kind == Kind::kUnknown);
+    });
     for (WeightUse& use : uses_) use.rows = roles[use.tensor].rows;
     return std::move(uses_);
   }
@@ -112,7 +115,7 @@ class Finder {
     scopes_.emplace_back();
     hide(graph.inputs);
     for (const auto& [name, tensor] : graph.initializers)
-      scopes_.back()[name] = {{tensor}, false, false};
+      scopes_.back()[name] = {{tensor}};
     for (const std::size_t i : graph.order) node(index, i);
     for (const std::string_view name : graph.outputs)
       if (const Moved* value = find(name)) use(*value, "output", {Kind::kExact});
@@ -157,24 +160,34 @@ class Finder {
     if (node.is_standard() && node.op == "Constant" && !node.outputs.empty()) {
       const Attribute* value = node.find("value");
       if (value && value->tensor)
-        scopes_.back()[node.outputs[0]] = {{*value->tensor}, false, false};
+        scopes_.back()[node.outputs[0]] = {{*value->tensor}};
       return;
     }
     for (const Attribute& attribute : node.attributes)
       for (const std::size_t inner : attribute.graphs) graph(inner);
     if (call(node)) return;
     if (node.is_standard() && is_one_of(node.op, kMoving) && move(node)) return;
+    if (node.is_standard() && compute(node)) return;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Moved* const value = find(node.inputs[i]);
       if (!value) continue;
       take(node, i, *value);
-      if (depth_ == 0 && is_one_tensor(*value) &&
-          hint_of(node, i, *value, value->tensors[0]).kind == Kind::kWeight)
-        uses_.push_back(
-            {value->tensors[0], graph_index, place, i, value->transposed, value->reshaped, 0});
+      if (depth_ == 0) add_uses(node, {0, graph_index, place, i}, *value);
     }
     hide(node.outputs);
     // Tensors in attributes of other nodes are constants of no known meaning.
+  }
+
+  void add_uses(const Node& node, WeightUse use, const Moved& value) {
+    if (!value.computed && !is_one_tensor(value)) return;
+    use.transposed = value.transposed;
+    use.reshaped = value.reshaped;
+    use.computed = value.computed;
+    const std::size_t count = value.computed ? value.tensors.size() : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      use.tensor = value.tensors[i];
+      if (is_weight(node, use.input, value, use.tensor)) uses_.push_back(use);
+    }
   }
 
   /// What a function does with the constants that it gets.
@@ -227,12 +240,39 @@ class Finder {
       moved.tensors.insert(moved.tensors.end(), value->tensors.begin(), value->tensors.end());
       moved.transposed = value->transposed;
       moved.reshaped = moved.reshaped || value->reshaped;
+      moved.computed = moved.computed || value->computed;
     }
     moved_ += node.outputs.size() * (1 + moved.tensors.size());
     if (moved.tensors.size() > kMostSources || moved_ > kMostMoved) return false;
     if (node.op == "Transpose") turn(node, moved);
     if (node.op == "Reshape" || node.op == "Flatten") moved.reshaped = true;
     for (const std::string_view output : node.outputs) scopes_.back()[output] = moved;
+    return true;
+  }
+
+  /// @return whether the node has constants alone: then its output is made of them, and their roles
+  ///         are told by what takes it (norms of weights, masks, differences of low rank)
+  bool compute(const Node& node) {
+    Moved computed;
+    computed.computed = true;
+    if (node.outputs.empty()) return false;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].empty()) continue;
+      const Moved* const value = find(node.inputs[i]);
+      if (!value) return false;
+      for (const std::size_t tensor : value->tensors) {
+        // A table that is read at constant places is one by itself.
+        if (!is_one_of(node.op, kProducts) && is_weight(node, i, *value, tensor)) return false;
+        if (std::ranges::find(computed.tensors, tensor) == computed.tensors.end())
+          computed.tensors.push_back(tensor);
+      }
+      if (computed.tensors.size() > kMostSources) return false;
+    }
+    const bool has_graphs =
+        std::ranges::any_of(node.attributes, [](const Attribute& of) { return !of.graphs.empty(); });
+    moved_ += node.outputs.size() * (1 + computed.tensors.size());
+    if (computed.tensors.empty() || has_graphs || moved_ > kMostMoved) return false;
+    for (const std::string_view output : node.outputs) scopes_.back()[output] = computed;
     return true;
   }
 
@@ -258,13 +298,25 @@ class Finder {
 
   void take(const Node& node, std::size_t input, const Moved& value) {
     for (const std::size_t tensor : value.tensors)
-      use({{tensor}, value.transposed, value.reshaped}, node.op,
-          hint_of(node, input, value, tensor));
+      use({{tensor}}, node.op, hint_of(node, input, value, tensor));
   }
 
+  /// Of tensors that a weight is computed from, each may be a weight, a scale or a mask, which its
+  /// elements tell.
   TensorHint hint_of(const Node& node, std::size_t input, const Moved& value,
                      std::size_t index) const {
     const Tensor& tensor = model_.tensors[index];
+    TensorHint hint = hint_of(node, input, value, tensor);
+    return value.computed && hint.kind == Kind::kWeight ? TensorHint{} : hint;
+  }
+
+  bool is_weight(const Node& node, std::size_t input, const Moved& value,
+                 std::size_t index) const {
+    return hint_of(node, input, value, model_.tensors[index]).kind == Kind::kWeight;
+  }
+
+  static TensorHint hint_of(const Node& node, std::size_t input, const Moved& value,
+                            const Tensor& tensor) {
     if (!tensor.payload) return {Kind::kExact};  // its shape may be anything
     TensorHint weight{Kind::kWeight};
     const std::string_view op = node.op;

@@ -19,11 +19,12 @@ namespace onnx {
 /// One for each tensor of the model.
 std::vector<TensorHint> roles(const ModelFile& model);
 
-/// A node that takes a tensor, by itself, as its weight. Graphs, nodes and tensors are indices in
-/// the model.
+/// A node that takes a tensor, by itself or in an expression of constants, as its weight. Graphs,
+/// nodes and tensors are indices in the model.
 struct WeightUse {
   std::size_t tensor = 0, graph = 0, node = 0, input = 0;
   bool transposed = false, reshaped = false;  ///< on the way from the tensor to the node
+  bool computed = false;                      ///< by operators that change its elements
   std::int64_t rows = 0;                      ///< the hint's
 };
 

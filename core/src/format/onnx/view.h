@@ -22,7 +22,7 @@ namespace onnx {
 /// graphs in its attributes. Empty: the main graph.
 using GraphPath = std::vector<std::pair<std::size_t, std::size_t>>;
 
-/// A node that takes a tensor as its weight.
+/// A node that takes a tensor as its weight, or as a part of it.
 struct ViewedUse {
   std::string tensor;            ///< its name, as in the bundle of read_model()
   GraphPath graph;               ///< the node's
@@ -30,6 +30,7 @@ struct ViewedUse {
   std::size_t input = 0;         ///< of the node
   bool transposed = false;       ///< the node sees the last two axes in the other order
   bool reshaped = false;         ///< the node sees another shape
+  bool computed = false;         ///< the node sees an expression of it and other constants
   std::int64_t rows = 0;         ///< of the matrix that the tensor is rounded as; 0: its first side
   std::optional<Range> payload;  ///< of its elements in the model's file, row-major
 };

@@ -28,6 +28,7 @@ nb::list onnx_graph(const std::string& path) {
     entry["input"] = use.input;
     entry["transposed"] = use.transposed;
     entry["reshaped"] = use.reshaped;
+    entry["computed"] = use.computed;
     entry["rows"] = use.rows;
     entry["payload"] = use.payload
                            ? nb::object(nb::make_tuple(use.payload->offset, use.payload->size))

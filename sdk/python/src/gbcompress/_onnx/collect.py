@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from .._calibrate.statistics import ROWS
 from .._errors import GbzError, warn
 from .._files.statistics import Statistics
+from .expressions import noisy, uses_in_expressions
 from .graph import Path
-from .moments import Measured, Sums, add, measured
+from .moments import Measured, Sums, Use, add, measured
 from .session import Batch, Feeds, Held, Model, called
 
 #: Bytes of the values that a pass gives of a batch, unless one node takes more.
@@ -26,8 +27,6 @@ _MOMENTS, _LEAST = 2e11, 32
 _NOISY = 1e12
 #: Passes with noise below which importance is left out where time is short.
 _FEWEST = 8
-#: Deviation of the noise that tells how sensitive a tensor is, in root mean squares of its elements.
-_NOISE = 0.05
 #: Batches that it is measured on.
 _MOST_NOISY = 8
 
@@ -161,13 +160,15 @@ def _add_part(
     return len(feeds)
 
 
-def _moments(model: Model, batches: Sequence[Batch], end: float) -> tuple[dict[str, Sums], int, float]:
+def _moments(
+    model: Model, uses: list[Use], batches: Sequence[Batch], end: float
+) -> tuple[dict[str, Sums], int, float]:
     """Sums by tensors, batches that all of them have seen, and multiply-adds of a batch."""
-    found = [measured(use, model.uses) for use in model.uses]
+    feeds = [model.feeds(batch, number) for number, batch in enumerate(batches)]
+    found = [measured(use, uses) for use in uses]
     nodes = [node for node in found if node is not None]
     sums: dict[str, Sums] = {}
     differing: set[str] = set()
-    feeds = [model.feeds(batch, number) for number, batch in enumerate(batches)]
     if not nodes:
         return sums, len(batches), 0.0
     sizes = [sum(value.size for value in feed.values()) for feed in feeds]
@@ -183,19 +184,6 @@ def _moments(model: Model, batches: Sequence[Batch], end: float) -> tuple[dict[s
         warn(f"{key} is used with different inputs; it is rounded without a moment", UserWarning)
         del sums[key]
     return sums, fewest, passes.work
-
-
-def _noisy(data: bytes, places: Sequence[tuple[int, int]], random: np.random.Generator) -> tuple[bytes, list[float]]:
-    """The model with noise on tensors of float32, and the variances of the noise."""
-    changed = bytearray(data)
-    variances = []
-    for offset, size in places:
-        values = np.frombuffer(data, np.float32, size // 4, offset)
-        deviation = _NOISE * float(np.sqrt(np.square(values, dtype=np.float64).mean()))
-        noise = random.standard_normal(values.size, dtype=np.float32)
-        changed[offset : offset + size] = (values + noise * np.float32(deviation)).tobytes()
-        variances.append(deviation**2)
-    return bytes(changed), variances
 
 
 def _held(model: Model, batches: Sequence[Batch], most: int) -> Held:
@@ -224,14 +212,14 @@ def _noise_passes(
 
 
 def _importance(
-    model: Model, batches: Sequence[Batch], seed: int, work: float, end: float
+    model: Model, weights: set[str], batches: Sequence[Batch], seed: int, work: float, end: float
 ) -> dict[str, NDArray[np.float32]]:
-    """Of each row of each float32 weight: squared gradients of the outputs, in units of their variances,
+    """Of each row of each of these weights that is float32: squared gradients of the outputs, in units of their variances,
     told from noise on the whole tensor, or on several, which then count alike. All rows of a tensor count alike."""
     places = {
         use["tensor"]: use["payload"]
         for use in model.seen
-        if use["payload"] is not None and model.dtypes[use["tensor"]] == "F32"
+        if use["tensor"] in weights and use["payload"] is not None and model.dtypes[use["tensor"]] == "F32"
     }
     if not places:
         return {}
@@ -244,11 +232,12 @@ def _importance(
     found = {}
     for first in range(0, len(names), size):
         group = names[first : first + size]
-        data, variances = _noisy(model.data, [places[name] for name in group], random)
-        noisy = [name for name, variance in zip(group, variances, strict=True) if variance > 0]
-        if not noisy:
+        data, added = noisy(model.data, [places[name] for name in group], random)
+        variances = [deviation**2 for deviation, _ in added]
+        some = [name for name, variance in zip(group, variances, strict=True) if variance > 0]
+        if not some:
             continue
-        error = held.error(data) / len(noisy)
+        error = held.error(data) / len(some)
         for name, variance in zip(group, variances, strict=True):
             rows = rows_of[name] or (model.shapes[name][0] if len(model.shapes[name]) > 1 else 1)
             if variance > 0 and np.isfinite(error) and error > 0:
@@ -256,12 +245,24 @@ def _importance(
     return found
 
 
+def _unmatched(model: Model, uses: list[Use]) -> set[str]:
+    """Matrices in expressions of which no node sees an error as one of its weight."""
+    places = {(use.graph, use.index, use.input) for use in uses}
+    return {
+        use["tensor"]
+        for use in model.seen
+        if use["computed"] and (use["graph"], use["node"], use["input"]) not in places
+        and len(model.shapes[use["tensor"]]) > 1 and min(model.shapes[use["tensor"]]) > 1
+    }  # fmt: skip
+
+
 def collected(
     model: Model, batches: Sequence[Batch], importance: bool, seed: int, ends: Ends | None = None
 ) -> Statistics:
     """Moments of the batches, or of as many as time allows, with warnings."""
     ends = ends or Ends(math.inf, math.inf)
-    sums, samples, work = _moments(model, batches, ends.moments)
+    uses = [*model.uses, *uses_in_expressions(model, model.feeds(batches[0], 0), 0)]
+    sums, samples, work = _moments(model, uses, batches, ends.moments)
     statistics = Statistics(samples=samples)
     few = []
     for name, of in sums.items():
@@ -271,11 +272,13 @@ def collected(
         statistics.tensors[f"{name}.{of.kind}"] = (of.moment / of.rows).astype(np.float32)
         if of.kind == "input_moment" and "|" not in name:
             statistics.tensors[f"{name}.input_mean"] = (of.mean / of.rows).astype(np.float32)
+    # Of expressions those that nodes see, and not scales and masks.
+    weights = {use.tensor for use in uses} | {use["tensor"] for use in model.seen if not use["computed"]}
     if importance:
-        for name, rows in _importance(model, batches, seed, work, ends.importance).items():
+        for name, rows in _importance(model, weights, batches, seed, work, ends.importance).items():
             statistics.tensors[f"{name}.row_importance"] = rows
     seen = {part for name in sums for part in name.split("|")}
-    if unseen := sorted({use["tensor"] for use in model.seen} - seen):
+    if unseen := sorted((weights | _unmatched(model, uses)) - seen):
         warn(
             f"the inputs of {', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''} were not measured; "
             "they are rounded without moments",

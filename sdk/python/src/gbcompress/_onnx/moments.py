@@ -29,6 +29,8 @@ class Use:
     input: int  #: of the node
     transposed: bool
     node: Node
+    #: by how much the node sees errors of each row, and of each column, of the tensor's matrix; None: alike
+    factors: tuple[Floats | None, Floats | None] = (None, None)
 
 
 @dataclass
@@ -79,6 +81,10 @@ def _spread(rows: Floats, most: int) -> Floats:
     return rows[..., :: every_row(count, most), :]
 
 
+def _scaled(rows: Floats, factors: Floats | None) -> Floats:
+    return rows if factors is None else rows * factors
+
+
 def _main_index(use: Use) -> int:
     return use.graph[0][0] if use.graph else use.index
 
@@ -100,7 +106,7 @@ def _product(use: Use) -> Measured | None:
         assert x is not None
         if turn and x.ndim > 1:
             x = np.swapaxes(x, -1, -2)
-        return x.reshape(-1, x.shape[-1])
+        return _scaled(x.reshape(-1, x.shape[-1]), use.factors[axis])
 
     kind = "input_moment" if axis == 1 else "output_moment"
     return Measured(
@@ -152,7 +158,7 @@ def _convolution(use: Use) -> Measured | None:
 
     def rows(values: list[Floats | None], most: int) -> Floats:
         assert values[0] is not None
-        found = convolution_rows(use.node, use.shape, values[0], most)
+        found = _scaled(convolution_rows(use.node, use.shape, values[0], most), use.factors[1])
         return found[0] if len(found) == 1 else found
 
     width = int(np.prod(use.shape[1:]))
@@ -210,6 +216,11 @@ def measured(use: Use, others: list[Use]) -> Measured | None:
     return None
 
 
+def is_in_pairs(node: Node) -> bool:
+    """Whether two weights of the node are rounded as one matrix."""
+    return node.op in _GATES
+
+
 def uses_of(graph: Graph, seen: list[dict[str, Any]], shapes: dict[str, tuple[int, ...]]) -> list[Use]:
     """Uses of weights in graphs whose values can become outputs, without those of other shapes.
 
@@ -221,7 +232,7 @@ def uses_of(graph: Graph, seen: list[dict[str, Any]], shapes: dict[str, tuple[in
         if not graph.in_branches(use["graph"]):
             continue
         node = graph.node(use["graph"], use["node"])
-        if use["reshaped"] and node.op not in _GATES:
+        if use["computed"] or (use["reshaped"] and not is_in_pairs(node)):
             continue
         found.append(
             Use(use["tensor"], shapes[use["tensor"]], use["graph"], use["node"], use["input"], use["transposed"], node)

@@ -215,14 +215,17 @@ class Model:
         named: dict[tuple[Path, int], str],
         end: int | None = None,
         shapes: bool = False,
+        data: bytes | None = None,
     ) -> tuple[Any, list[str]]:
         """A session that gives values inside of the graph, or their shapes, and their names as outputs.
 
         Args:
             end: as Graph.with_outputs() takes it.
+            data: a variant of the model; None: itself.
         """
         taps = [Tap(path, value, tap_name(n), shapes) for n, (path, value) in enumerate(values)]
-        return self.session(self.graph.with_outputs(taps, named, end)), [tap.name for tap in taps]
+        graph = self.graph if data is None else Graph(data)
+        return self.session(graph.with_outputs(taps, named, end)), [tap.name for tap in taps]
 
     def feeds(self, batch: Batch, number: int) -> Feeds:
         return feeds_of(batch, self.inputs, number)
