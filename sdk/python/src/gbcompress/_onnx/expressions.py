@@ -80,10 +80,10 @@ def _matched(model: Model, use: dict[str, Any], seen: NDArray[Any], noise: NDArr
         (by_row, of_rows), (by_col, of_cols) = (_factors(laid, matrix, axis) for axis in (0, 1))
         found.append((max(by_row, by_col), turned, (of_rows, of_cols)))
     cosine, turned, factors = max(found, key=lambda each: each[0], default=(0.0, False, (None, None)))
-    if cosine < _ALIKE:
+    if not cosine >= _ALIKE:  # or NaN
         return None
-    sides = tuple(shape) if kernel else (rows, cols)
-    return Use(use["tensor"], sides, use["graph"], use["node"], use["input"], turned, node, factors)
+    taken = tuple(shape) if kernel else (rows, cols)
+    return Use(use["tensor"], taken, use["graph"], use["node"], use["input"], turned, node, factors)
 
 
 class _Expressions:
@@ -127,14 +127,15 @@ def uses_in_expressions(model: Model, feeds: Feeds, number: int) -> list[Use]:
     random = np.random.default_rng(0)
     found = []
     while waiting:
-        # Of each expression one tensor has noise at a time.
+        # Each expression is seen with noise on one of its tensors, unless it shares others with another one.
         now = {place: tensor for tensor, place in waiting}
         names = sorted(set(now.values()))
         data, added = noisy(model.data, [payloads[name] for name in names], random)
         noise = {name: values * np.float32(deviation) for name, (deviation, values) in zip(names, added, strict=True)}
         after = expressions.of(data)
         for place, tensor in now.items():
-            match = _matched(model, waiting.pop((tensor, place)), after[place] - before[place], noise[tensor])
+            with np.errstate(all="ignore"):
+                match = _matched(model, waiting.pop((tensor, place)), after[place] - before[place], noise[tensor])
             if match is not None:
                 found.append(match)
     return found
