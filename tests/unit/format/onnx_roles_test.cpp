@@ -101,9 +101,10 @@ TEST(OnnxRoles, WeightsOfAnExpressionOfConstantsAreToldByTheirElements) {
        b::node("Mul", {"scaled", "x"}, {"w5"}), b::node("MatMul", {"x", "w5"}, {"y4"}),
        b::node("Odd", {"odd"}, {"w6"}, {}, "my.domain"), b::node("MatMul", {"x", "w6"}, {"y5"}),
        b::node("Mul", {"grid", "gain"}, {"g"}), b::node("Pow", {"g", "x"}, {"y6"})},
-      {values("normed", {8, 8}), values("gain", {8}), values("base", {8, 8}), values("down", {8, 2}),
-       values("up", {2, 8}), values("stack", {3, 8, 8}), values("place", {1}),
-       values("scaled", {8, 8}), values("odd", {8, 8}), values("grid", {8, 8})});
+      {values("normed", {8, 8}), values("gain", {8}), values("base", {8, 8}),
+       values("down", {8, 2}), values("up", {2, 8}), values("stack", {3, 8, 8}),
+       values("place", {1}), values("scaled", {8, 8}), values("odd", {8, 8}),
+       values("grid", {8, 8})});
   for (const char* name : {"normed", "base", "down", "up", "stack"}) {
     EXPECT_EQ(found.at(name).kind, Kind::kUnknown) << name;
     EXPECT_EQ(found.at(name).consumers, std::vector<std::string>{"MatMul"}) << name;

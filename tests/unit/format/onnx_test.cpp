@@ -134,9 +134,9 @@ TEST_F(Onnx, TheGraphTellsWeights) {
 }
 
 TEST_F(Onnx, OfSeveralUsesTheStrictestCounts) {
-  const TensorHints found =
-      hints(b::model(b::graph({b::node("MatMul", {"x", "w"}, {"y"}), b::node("Pow", {"w", "x"}, {"z"})},
-                              {b::tensor("w", 1, {8, 8}, b::ramp(64))})));
+  const TensorHints found = hints(
+      b::model(b::graph({b::node("MatMul", {"x", "w"}, {"y"}), b::node("Pow", {"w", "x"}, {"z"})},
+                        {b::tensor("w", 1, {8, 8}, b::ramp(64))})));
   EXPECT_EQ(found.at("w").kind, TensorHint::Kind::kExact);
   EXPECT_EQ(found.at("w").consumers, (std::vector<std::string>{"MatMul", "Pow"}));
 }

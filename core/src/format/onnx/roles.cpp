@@ -114,8 +114,7 @@ class Finder {
     const Graph& graph = model_.graphs[index];
     scopes_.emplace_back();
     hide(graph.inputs);
-    for (const auto& [name, tensor] : graph.initializers)
-      scopes_.back()[name] = {{tensor}};
+    for (const auto& [name, tensor] : graph.initializers) scopes_.back()[name] = {{tensor}};
     for (const std::size_t i : graph.order) node(index, i);
     for (const std::string_view name : graph.outputs)
       if (const Moved* value = find(name)) use(*value, "output", {Kind::kExact});
@@ -159,8 +158,7 @@ class Finder {
     if (depth_ > 0) ++called_;
     if (node.is_standard() && node.op == "Constant" && !node.outputs.empty()) {
       const Attribute* value = node.find("value");
-      if (value && value->tensor)
-        scopes_.back()[node.outputs[0]] = {{*value->tensor}};
+      if (value && value->tensor) scopes_.back()[node.outputs[0]] = {{*value->tensor}};
       return;
     }
     for (const Attribute& attribute : node.attributes)
@@ -268,8 +266,8 @@ class Finder {
       }
       if (computed.tensors.size() > kMostSources) return false;
     }
-    const bool has_graphs =
-        std::ranges::any_of(node.attributes, [](const Attribute& of) { return !of.graphs.empty(); });
+    const bool has_graphs = std::ranges::any_of(
+        node.attributes, [](const Attribute& of) { return !of.graphs.empty(); });
     moved_ += node.outputs.size() * (1 + computed.tensors.size());
     if (computed.tensors.empty() || has_graphs || moved_ > kMostMoved) return false;
     for (const std::string_view output : node.outputs) scopes_.back()[output] = computed;
@@ -310,8 +308,7 @@ class Finder {
     return value.computed && hint.kind == Kind::kWeight ? TensorHint{} : hint;
   }
 
-  bool is_weight(const Node& node, std::size_t input, const Moved& value,
-                 std::size_t index) const {
+  bool is_weight(const Node& node, std::size_t input, const Moved& value, std::size_t index) const {
     return hint_of(node, input, value, model_.tensors[index]).kind == Kind::kWeight;
   }
 
