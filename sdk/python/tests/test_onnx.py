@@ -65,6 +65,19 @@ def test_weights_in_expressions_have_moments(tmp_path: Path) -> None:
         assert gbc.onnx.calibrate(path, batches, tmp_path / f"{name}.gbz", ratio=4, overwrite=True).file.file_bytes
 
 
+def test_biases_are_not_corrected_for_errors_in_expressions(tmp_path: Path) -> None:
+    """A row's error counts twice in its output: what corrects a bias is not known from the row alone."""
+    node = helper.make_node
+    constants = {"l.weight": draw(48, 32, seed=1), "l.bias": draw(48, seed=2), "two": np.array(2, np.float32)}
+    ends = {"x": [16, 32]}, {"y": [16, 48]}
+    nodes = [node("Mul", ["l.weight", "two"], ["e"]), node("Gemm", ["x", "e", "l.bias"], ["y"], transB=1)]
+    path = save(tmp_path / "twice.onnx", nodes, constants, *ends)
+    found = gbc.onnx.collect(path, inputs(4), importance=False).tensors
+    assert set(found) == {"l.weight.input_moment"}
+    once = save(tmp_path / "once.onnx", [node("Gemm", ["x", "l.weight", "l.bias"], ["y"], transB=1)], constants, *ends)
+    assert set(gbc.onnx.collect(once, inputs(4), importance=False).tensors) == {"l.weight.input_moment", "l.weight.input_mean"}
+
+
 def test_an_expression_that_mixes_a_tensor_has_no_moment(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("MatMul", ["turn", "w"], ["e"]), helper.make_node("MatMul", ["x", "e"], ["y"]),

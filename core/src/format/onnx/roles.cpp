@@ -27,7 +27,7 @@ constexpr int kMostCalls = 16;
 
 /// A value that is a constant: the tensors it is made of, and whether its last two axes changed
 /// places.
-struct Moved {
+struct ConstantValue {
   std::vector<std::size_t> tensors;
   bool transposed = false, reshaped = false;
   bool computed = false;  ///< its elements are no longer those of the tensors
@@ -108,7 +108,7 @@ class Finder {
   }
 
  private:
-  using Scope = std::unordered_map<std::string_view, Moved>;
+  using Scope = std::unordered_map<std::string_view, ConstantValue>;
 
   void graph(std::size_t index) {
     const Graph& graph = model_.graphs[index];
@@ -117,11 +117,11 @@ class Finder {
     for (const auto& [name, tensor] : graph.initializers) scopes_.back()[name] = {{tensor}};
     for (const std::size_t i : graph.order) node(index, i);
     for (const std::string_view name : graph.outputs)
-      if (const Moved* value = find(name)) use(*value, "output", {Kind::kExact});
+      if (const ConstantValue* value = find(name)) use(*value, "output", {Kind::kExact});
     scopes_.pop_back();
   }
 
-  const Moved* find(std::string_view name) const {
+  const ConstantValue* find(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
       if (const auto at = scope->find(name); at != scope->end())
         return at->second.tensors.empty() ? nullptr : &at->second;
@@ -135,7 +135,7 @@ class Finder {
   }
 
   /// Of several uses the strictest counts.
-  void use(const Moved& value, std::string_view name, const TensorHint& hint) {
+  void use(const ConstantValue& value, std::string_view name, const TensorHint& hint) {
     const std::string_view op = name.substr(0, kMostOpName);
     for (const std::size_t tensor : value.tensors) {
       TensorHint& role = roles_[tensor];
@@ -167,7 +167,7 @@ class Finder {
     if (node.is_standard() && is_one_of(node.op, kMoving) && move(node)) return;
     if (node.is_standard() && compute(node)) return;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Moved* const value = find(node.inputs[i]);
+      const ConstantValue* const value = find(node.inputs[i]);
       if (!value) continue;
       take(node, i, *value);
       if (depth_ == 0) add_uses(node, {0, graph_index, place, i}, *value);
@@ -176,7 +176,7 @@ class Finder {
     // Tensors in attributes of other nodes are constants of no known meaning.
   }
 
-  void add_uses(const Node& node, WeightUse use, const Moved& value) {
+  void add_uses(const Node& node, WeightUse use, const ConstantValue& value) {
     if (!value.computed && !is_one_tensor(value)) return;
     use.transposed = value.transposed;
     use.reshaped = value.reshaped;
@@ -196,7 +196,7 @@ class Finder {
     const Graph& function = model_.graphs[at->second];
     Scope given;
     for (std::size_t i = 0; i < std::min(node.inputs.size(), function.inputs.size()); ++i)
-      if (const Moved* value = find(node.inputs[i])) given[function.inputs[i]] = *value;
+      if (const ConstantValue* value = find(node.inputs[i])) given[function.inputs[i]] = *value;
     if (given.empty()) {
       hide(node.outputs);
       return true;
@@ -216,7 +216,7 @@ class Finder {
     --depth_;
     Scope results;
     for (std::size_t i = 0; i < std::min(node.outputs.size(), function.outputs.size()); ++i)
-      if (const Moved* value = find(function.outputs[i])) results[node.outputs[i]] = *value;
+      if (const ConstantValue* value = find(function.outputs[i])) results[node.outputs[i]] = *value;
     scopes_ = std::move(outer);
     hide(node.outputs);
     for (auto& [name, value] : results) scopes_.back()[name] = std::move(value);
@@ -226,10 +226,10 @@ class Finder {
   /// @return whether the node's first input is a constant, which it hands on
   bool move(const Node& node) {
     if (node.inputs.empty() || node.outputs.empty()) return false;
-    Moved moved;
+    ConstantValue moved;
     const bool joins = node.op == "Concat";
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Moved* value = find(node.inputs[i]);
+      const ConstantValue* value = find(node.inputs[i]);
       if (i > 0 && !joins) {  // shapes, axes, scales
         if (value) use(*value, node.op, {Kind::kExact});
         continue;
@@ -251,12 +251,12 @@ class Finder {
   /// @return whether the node has constants alone: then its output is made of them, and their roles
   ///         are told by what takes it (norms of weights, masks, differences of low rank)
   bool compute(const Node& node) {
-    Moved computed;
+    ConstantValue computed;
     computed.computed = true;
     if (node.outputs.empty()) return false;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i].empty()) continue;
-      const Moved* const value = find(node.inputs[i]);
+      const ConstantValue* const value = find(node.inputs[i]);
       if (!value) return false;
       for (const std::size_t tensor : value->tensors) {
         // A table that is read at constant places is one by itself.
@@ -275,12 +275,12 @@ class Finder {
   }
 
   /// Also where it is one again after a Split or several Slices.
-  static bool is_one_tensor(const Moved& value) {
+  static bool is_one_tensor(const ConstantValue& value) {
     return std::all_of(value.tensors.begin(), value.tensors.end(),
                        [&](std::size_t tensor) { return tensor == value.tensors[0]; });
   }
 
-  static void turn(const Node& node, Moved& moved) {
+  static void turn(const Node& node, ConstantValue& moved) {
     const Attribute* perm = node.find("perm");
     const std::size_t n = perm ? perm->wholes.size() : 2;
     bool last_two = n >= 2;
@@ -294,25 +294,26 @@ class Finder {
       moved.reshaped = true;
   }
 
-  void take(const Node& node, std::size_t input, const Moved& value) {
+  void take(const Node& node, std::size_t input, const ConstantValue& value) {
     for (const std::size_t tensor : value.tensors)
       use({{tensor}}, node.op, hint_of(node, input, value, tensor));
   }
 
   /// Of tensors that a weight is computed from, each may be a weight, a scale or a mask, which its
   /// elements tell.
-  TensorHint hint_of(const Node& node, std::size_t input, const Moved& value,
+  TensorHint hint_of(const Node& node, std::size_t input, const ConstantValue& value,
                      std::size_t index) const {
     const Tensor& tensor = model_.tensors[index];
     TensorHint hint = hint_of(node, input, value, tensor);
     return value.computed && hint.kind == Kind::kWeight ? TensorHint{} : hint;
   }
 
-  bool is_weight(const Node& node, std::size_t input, const Moved& value, std::size_t index) const {
+  bool is_weight(const Node& node, std::size_t input, const ConstantValue& value,
+                 std::size_t index) const {
     return hint_of(node, input, value, model_.tensors[index]).kind == Kind::kWeight;
   }
 
-  static TensorHint hint_of(const Node& node, std::size_t input, const Moved& value,
+  static TensorHint hint_of(const Node& node, std::size_t input, const ConstantValue& value,
                             const Tensor& tensor) {
     if (!tensor.payload) return {Kind::kExact};  // its shape may be anything
     TensorHint weight{Kind::kWeight};
@@ -350,7 +351,7 @@ class Finder {
     return {Kind::kExact};
   }
 
-  static TensorHint embedding(const Node& node, const Moved& value, const Tensor& tensor) {
+  static TensorHint embedding(const Node& node, const ConstantValue& value, const Tensor& tensor) {
     const bool rows = tensor.shape.size() == 2 && tensor.shape[1] >= kEmbeddingCols &&
                       elements_in(tensor) >= kEmbeddingElements;
     if (!rows || value.transposed || node.whole("axis", 0) != 0) return {Kind::kExact};

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._calibrate.statistics import ROWS
 from .._errors import GbzError, warn
 from .._files.statistics import Statistics
-from .expressions import noisy, uses_in_expressions
+from .expressions import noisy, rows_of, uses_in_expressions
 from .graph import Path
 from .moments import Measured, Sums, Use, add, measured
 from .session import Batch, Feeds, Held, Model, called
@@ -227,7 +227,7 @@ def _importance(
     if held is None:
         return {}
     random = np.random.default_rng(seed)
-    rows_of = {use["tensor"]: use["rows"] for use in model.seen}
+    counts = {use["tensor"]: rows_of(model.shapes[use["tensor"]], use["rows"]) for use in model.seen}
     names = sorted(places)
     found = {}
     for first in range(0, len(names), size):
@@ -239,9 +239,8 @@ def _importance(
             continue
         error = held.error(data) / len(some)
         for name, variance in zip(group, variances, strict=True):
-            rows = rows_of[name] or (model.shapes[name][0] if len(model.shapes[name]) > 1 else 1)
             if variance > 0 and np.isfinite(error) and error > 0:
-                found[name] = np.full(rows, error / variance / rows, np.float32)
+                found[name] = np.full(counts[name], error / variance / counts[name], np.float32)
     return found
 
 
@@ -264,13 +263,15 @@ def collected(
     uses = [*model.uses, *uses_in_expressions(model, model.feeds(batches[0], 0), 0)]
     sums, samples, work = _moments(model, uses, batches, ends.moments)
     statistics = Statistics(samples=samples)
+    computed = {use["tensor"] for use in model.seen if use["computed"]}
     few = []
     for name, of in sums.items():
         width = of.moment.shape[-1]
         if of.rows < width:
             few.append(f"{name} ({of.rows} of {width})")
         statistics.tensors[f"{name}.{of.kind}"] = (of.moment / of.rows).astype(np.float32)
-        if of.kind == "input_moment" and "|" not in name:
+        # Means correct biases, for which errors of an expression would have to be known in size.
+        if of.kind == "input_moment" and "|" not in name and name not in computed:
             statistics.tensors[f"{name}.input_mean"] = (of.mean / of.rows).astype(np.float32)
     # Of expressions those that nodes see, and not scales and masks.
     weights = {use.tensor for use in uses} | {use["tensor"] for use in model.seen if not use["computed"]}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .graph import Path
-from .moments import Use, is_in_pairs
+from .moments import Use, is_in_pairs, main_index
 from .session import Feeds, Model, called
 
 #: Deviation of noise on a tensor, in root mean squares of its elements.
@@ -40,29 +40,27 @@ def noisy(
 def _factors(seen: NDArray[Any], noise: NDArray[Any], axis: int) -> tuple[float, Factors]:
     """The cosine between noise on a matrix and what a node sees of it, and a factor for each place of an axis where
     factors account for most of the difference; else None."""
-    power = float(np.square(noise).sum())
+    powers, products = np.square(noise).sum(1 - axis), (seen * noise).sum(1 - axis)
     size = float(np.square(seen).sum())
-    if power == 0 or size == 0:
+    if size == 0 or not powers.any():
         return 0.0, None
-    products = seen * noise
-    cosine = float(products.sum()) / math.sqrt(power * size)
-    factors = products.sum(1 - axis) / np.maximum(np.square(noise).sum(1 - axis), 1e-30)
-    fitted = math.sqrt(float((np.square(noise).sum(1 - axis) * np.square(factors)).sum()) / size)
+    cosine = float(products.sum()) / math.sqrt(float(powers.sum()) * size)
+    factors = products / np.maximum(powers, 1e-30)
+    fitted = math.sqrt(float((powers * np.square(factors)).sum()) / size)
     if 1 - fitted**2 > 0.5 * (1 - cosine**2):
         return cosine, None
     return fitted, factors.astype(np.float32)
 
 
-def _grid(model: Model, use: dict[str, Any]) -> tuple[int, int]:
-    """Sides of the matrix that the tensor is rounded as."""
-    shape = model.shapes[use["tensor"]]
-    rows = use["rows"] or (shape[0] if shape else 1)
-    return rows, math.prod(shape) // max(1, rows)
+def rows_of(shape: tuple[int, ...], rows: int) -> int:
+    """Rows of the matrix that a tensor is rounded as; those of its use in the graph, 0: its first side."""
+    return rows or (shape[0] if len(shape) > 1 else 1)
 
 
 def _matched(model: Model, use: dict[str, Any], seen: NDArray[Any], noise: NDArray[Any]) -> Use | None:
     """The use, where what the node sees has the tensor's matrix in the same order, or by columns."""
-    rows, cols = _grid(model, use)
+    rows = rows_of(model.shapes[use["tensor"]], use["rows"])
+    cols = noise.size // max(1, rows)
     if seen.size != noise.size or min(rows, cols) < 2:
         return None
     node = model.graph.node(use["graph"], use["node"])
@@ -93,7 +91,7 @@ class _Expressions:
         self._model, self._feeds, self._number = model, feeds, number
         self.places = [(use["graph"], model.graph.node(use["graph"], use["node"]).input(use["input"])) for use in uses]
         self._values = list(dict.fromkeys(self.places))
-        self._end = 1 + max(use["graph"][0][0] if use["graph"] else use["node"] for use in uses)
+        self._end = 1 + max(main_index(use["graph"], use["node"]) for use in uses)
 
     def of(self, data: bytes | None) -> dict[tuple[Path, str], NDArray[Any]]:
         """Of a variant of the model; None: of itself."""

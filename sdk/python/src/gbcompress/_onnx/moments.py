@@ -85,8 +85,9 @@ def _scaled(rows: Floats, factors: Floats | None) -> Floats:
     return rows if factors is None else rows * factors
 
 
-def _main_index(use: Use) -> int:
-    return use.graph[0][0] if use.graph else use.index
+def main_index(graph: Path, index: int) -> int:
+    """Of the main graph's node that a node of a graph is, or lies in."""
+    return graph[0][0] if graph else index
 
 
 def _product(use: Use) -> Measured | None:
@@ -110,7 +111,7 @@ def _product(use: Use) -> Measured | None:
 
     kind = "input_moment" if axis == 1 else "output_moment"
     return Measured(
-        use.tensor, kind, (use.node.input(1 - use.input),), use.graph, rows, use.shape[axis], _main_index(use),
+        use.tensor, kind, (use.node.input(1 - use.input),), use.graph, rows, use.shape[axis], main_index(use.graph, use.index),
         int(np.prod(use.shape)), -2 if turn else -1,
     )  # fmt: skip
 
@@ -163,7 +164,7 @@ def _convolution(use: Use) -> Measured | None:
 
     width = int(np.prod(use.shape[1:]))
     return Measured(
-        use.tensor, "input_moment", (use.node.input(0),), use.graph, rows, width, _main_index(use),
+        use.tensor, "input_moment", (use.node.input(0),), use.graph, rows, width, main_index(use.graph, use.index),
         int(np.prod(use.shape)), 1,
     )  # fmt: skip
 
@@ -199,7 +200,7 @@ def _recurrent(use: Use, others: list[Use]) -> Measured | None:
     values = (node.input(0), node.input(5), node.output(0))
     width = use.shape[-1] + hidden
     weights = int(np.prod(use.shape)) + int(np.prod(pair[0].shape))
-    return Measured(key, "input_moment", values, use.graph, rows, width, _main_index(use), weights, -1, unnamed)
+    return Measured(key, "input_moment", values, use.graph, rows, width, main_index(use.graph, use.index), weights, -1, unnamed)
 
 
 def measured(use: Use, others: list[Use]) -> Measured | None:
